@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# ovl_options: what every target of ours is compiled with. Warnings are errors only when this is the top-level project.
+set(OVL_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
+
+add_library(ovl_options INTERFACE)
+target_compile_features(ovl_options INTERFACE cxx_std_20)
+target_compile_options(
+  ovl_options
+  INTERFACE
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow              # a shadowed name is read wrongly
+    -Wconversion          # sizes are signed 64 bit; a silent narrowing is a wrong size
+    -Wsign-conversion
+    -Wnon-virtual-dtor
+    -Woverloaded-virtual
+    -Wold-style-cast
+    -Wcast-align
+    -Wnull-dereference
+    -Wno-missing-field-initializers # designated initialisers rely on the defaults
+    $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
+target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
+if(OVL_SANITIZE)
+  target_compile_options(ovl_options INTERFACE -fsanitize=${OVL_SANITIZE} -fno-omit-frame-pointer -g1)
+  if(OVL_SANITIZE MATCHES undefined)
+    target_compile_options(ovl_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+  target_link_options(ovl_options INTERFACE -fsanitize=${OVL_SANITIZE})
+endif()
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

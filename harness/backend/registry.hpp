@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backends that this process knows, by name. app lists them; a module adds its own when it is loaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "backend/world.hpp"
+
+namespace ovl {
+
+// What a backend is told when the session opens. Axes of a case (channels, waiting, memory) live in the program.
+struct SessionOptions {
+  int ranks = 0;           // of the whole world; 0: the backend's default
+  std::vector<int> cores;  // host: the cores that lanes may use, operating system numbers; empty: all allowed ones
+  int blas_threads = 1;    // host: OpenBLAS threads a lane
+};
+
+struct BackendEntry {
+  std::string name;
+  int preference = 0;  // `--backend auto` takes the usable one with the highest
+  // Empty: usable here. Otherwise the reason why not, for exit code 3. Fast: no session is opened.
+  std::function<std::string()> unusable;
+  std::function<std::unique_ptr<Backend>(World&, const SessionOptions&)> open;
+};
+
+class BackendRegistry {
+ public:
+  void add(BackendEntry entry);
+  [[nodiscard]] std::vector<std::string> names() const;
+  // `name` or "auto". Throws usage for an unknown name, impossible with the reason for an unusable one.
+  [[nodiscard]] const BackendEntry& choose(const std::string& name) const;
+
+ private:
+  std::vector<BackendEntry> entries_;
+};
+
+}  // namespace ovl

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program/program.hpp"
+
+#include <algorithm>
+
+namespace ovl {
+
+Bytes size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return Bytes(8);
+    case DType::f32:
+    case DType::tf32: return Bytes(4);
+    case DType::f16:
+    case DType::bf16: return Bytes(2);
+    case DType::f8e4m3: return Bytes(1);
+  }
+  return Bytes(0);
+}
+
+const RankClass& Program::class_of(Rank rank) const {
+  for (const RankClass& c : classes) {
+    if (std::find(c.members.begin(), c.members.end(), rank) != c.members.end()) return c;
+  }
+  throw std::logic_error("broken invariant: rank " + std::to_string(rank.value) + " belongs to no class of " + name);
+}
+
+std::string_view kind_name(const Work& work) {
+  struct Namer {
+    std::string_view operator()(const Gemm&) const { return "gemm"; }
+    std::string_view operator()(const Collective& c) const { return name(c.kind); }
+    std::string_view operator()(const Exchange&) const { return "exchange"; }
+    std::string_view operator()(const Copy&) const { return "copy"; }
+    std::string_view operator()(const Busy&) const { return "busy"; }
+    std::string_view operator()(const Elementwise&) const { return "elementwise"; }
+    std::string_view operator()(const Fill&) const { return "fill"; }
+    std::string_view operator()(const Verify&) const { return "verify"; }
+    std::string_view operator()(const Record&) const { return "record"; }
+    std::string_view operator()(const Wait&) const { return "wait"; }
+    std::string_view operator()(const HostSync&) const { return "host_sync"; }
+  };
+  return std::visit(Namer{}, work);
+}
+
+bool is_ordering(const Work& work) {
+  return std::holds_alternative<Record>(work) || std::holds_alternative<Wait>(work) ||
+         std::holds_alternative<HostSync>(work);
+}
+
+Bytes memory_per_rank(const Program& program) {
+  Bytes total;
+  for (const Buffer& b : program.buffers) total += size_of(b.dtype) * b.count * b.copies;
+  return total;
+}
+
+Flops flops_of(const Gemm& gemm) {
+  return Flops(2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) * static_cast<double>(gemm.k) *
+               static_cast<double>(gemm.repeat));
+}
+
+}  // namespace ovl

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every table of a run directory, each with one schema, in this one place.
+#pragma once
+
+#include <vector>
+
+#include "results/table.hpp"
+
+namespace ovl {
+
+// Every observation: one row for each replay and rank. The primary data: the summary derives from it.
+const Schema& samples_schema();
+
+// The columns that every bench's summary.csv shares: what was asked, what was observed, the overlap algebra.
+const std::vector<Column>& common_summary_columns();
+
+// summary.csv of one bench: the common columns, then the bench's own.
+Schema summary_schema(const std::vector<Column>& own);
+
+// One row for each operation of the instrumented pass.
+const Schema& operations_schema();
+
+// With --launches: one row a case, over its process launches.
+const Schema& launches_schema();
+
+}  // namespace ovl
