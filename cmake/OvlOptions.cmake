@@ -17,7 +17,6 @@ target_compile_options(
     -Woverloaded-virtual
     -Wold-style-cast
     -Wcast-align
-    -Wnull-dereference
     -Wno-missing-field-initializers # designated initialisers rely on the defaults
     $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
 target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
