@@ -33,13 +33,12 @@ class Random {
   explicit constexpr Random(std::uint64_t seed) : state_(seed) {}
 
   constexpr std::uint64_t next() { return mix64(state_++ * 0x9e3779b97f4a7c15ULL); }
-  // Uniform in [0, n), n > 0, without modulo bias (Lemire's multiply-shift with rejection).
+  // Uniform in [0, n), n > 0: values below 2^64 mod n are drawn again, so that the modulo has no bias.
   constexpr std::uint64_t below(std::uint64_t n) {
-    const std::uint64_t limit = (0 - n) % n;
-    for (;;) {
-      const auto product = static_cast<unsigned __int128>(next()) * n;
-      if (static_cast<std::uint64_t>(product) >= limit) return static_cast<std::uint64_t>(product >> 64U);
-    }
+    const std::uint64_t biased = (0 - n) % n;
+    std::uint64_t x = next();
+    while (x < biased) x = next();
+    return x % n;
   }
   // Uniform in [0, 1).
   constexpr double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
