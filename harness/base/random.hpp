@@ -37,7 +37,7 @@ class Random {
   constexpr std::uint64_t below(std::uint64_t n) {
     const std::uint64_t limit = (0 - n) % n;
     for (;;) {
-      const auto product = static_cast<unsigned __int128>(next()) * n;
+      const auto product = static_cast<Wide>(next()) * n;
       if (static_cast<std::uint64_t>(product) >= limit) return static_cast<std::uint64_t>(product >> 64U);
     }
   }
@@ -53,6 +53,8 @@ class Random {
   }
 
  private:
+  __extension__ using Wide = unsigned __int128;  // GCC and Clang have it, -Wpedantic does not
+
   std::uint64_t state_;
 };
 
