@@ -5,33 +5,29 @@
 #include <cmath>
 
 namespace ovl {
-namespace {
 
-struct Parts {
-  Seconds shorter;
-  Seconds longer;
-};
+// std::min and std::max would drop a NaN in their second argument.
+Seconds shorter_part(const ArmTimes& times) {
+  const bool known = !std::isnan((times.compute + times.comm).value());
+  return known ? std::min(times.compute, times.comm) : unknown_time;
+}
 
-// std::minmax would drop a NaN in its second argument.
-Parts parts(const ArmTimes& times) {
-  if (std::isnan((times.compute + times.comm).value())) return {unknown_time, unknown_time};
-  const auto [shorter, longer] = std::minmax(times.compute, times.comm);
-  return {shorter, longer};
+Seconds longer_part(const ArmTimes& times) {
+  const bool known = !std::isnan((times.compute + times.comm).value());
+  return known ? std::max(times.compute, times.comm) : unknown_time;
 }
 
 double share(Seconds part, Seconds whole) { return whole > Seconds(0) ? part / whole : unknown_time.value(); }
 
-}  // namespace
-
 Overlap overlap(const ArmTimes& times) {
-  const auto [shorter, longer] = parts(times);
+  const Seconds longer = longer_part(times);
   const Seconds sum = times.compute + times.comm;
   const Seconds saved = sum - times.step;
   return {.t_ideal = longer,
           .speedup_bound = share(sum, longer),
           .t_overlap = saved,
           .t_exposed = times.step - times.compute,
-          .hidden_share = share(saved, shorter),
+          .hidden_share = share(saved, shorter_part(times)),
           .hidden_fraction = share(saved, times.comm),
           .speedup = share(sum, times.step),
           .speedup_measured = share(times.serial, times.step),
@@ -39,7 +35,7 @@ Overlap overlap(const ArmTimes& times) {
 }
 
 Watched watched_statistic(const ArmTimes& medians) {
-  const bool small = share(parts(medians).shorter, medians.step) < smallest_part_worth_hiding;
+  const bool small = share(shorter_part(medians), medians.step) < smallest_part_worth_hiding;
   return small ? Watched::exposed_fraction : Watched::hidden_share;
 }
 

@@ -21,13 +21,20 @@ struct ArmTimes {
   Seconds step = unknown_time;
 };
 
+// The parts of the step, NaN unless both are known.
+Seconds shorter_part(const ArmTimes& times);
+Seconds longer_part(const ArmTimes& times);
+
+// part / whole, NaN where there is no whole to have a part of.
+double share(Seconds part, Seconds whole);
+
 struct Overlap {
   Seconds t_ideal;          // max(compute, comm)
   double speedup_bound;     // (compute + comm) / t_ideal: 2 where both are equal, 1 where one is nothing
   Seconds t_overlap;        // compute + comm - step: what running together saved
   Seconds t_exposed;        // step - compute: communication left on the wall clock
   double hidden_share;      // t_overlap / min(compute, comm): 1 perfect, 0 serial, below 0 worse than serial
-  double hidden_fraction;   // t_overlap / comm: at most 1 / its share of the step where compute is the shorter
+  double hidden_fraction;   // t_overlap / comm: the part of the communication that left the wall clock
   double speedup;           // (compute + comm) / step
   double speedup_measured;  // serial / step
   Seconds serial_gap;       // serial - (compute + comm): what running one after the other costs or saves
