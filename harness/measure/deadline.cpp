@@ -30,8 +30,7 @@ std::string progress_text(const Program& program, const std::vector<LaneProgress
   return text;
 }
 
-Deadline::Deadline(Backend& backend, Seconds limit)
-    : backend_(backend), limit_(limit), thread_([this] { watch(); }) {}
+Deadline::Deadline(Backend& backend, Seconds limit) : backend_(backend), limit_(limit), thread_([this] { watch(); }) {}
 
 Deadline::~Deadline() {
   {
@@ -46,7 +45,8 @@ Deadline::Watch::Watch(Deadline& deadline, const Program& program) : deadline_(d
   const std::lock_guard lock(deadline_.mutex_);
   deadline_.program_ = &program;
   ++deadline_.replay_;
-  // A watcher that is already timing an earlier replay looks again when its time is up: no wake-up beside a measurement.
+  // A watcher that is already timing an earlier replay looks again when its time is up: no wake-up beside a
+  // measurement.
   if (deadline_.idle_) deadline_.changed_.notify_all();
 }
 

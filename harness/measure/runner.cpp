@@ -39,7 +39,8 @@ void require_sound(const std::vector<Program>& arms) {
     const std::vector<Finding> findings = check(arm);
     if (!findings.empty()) {
       throw failure(fmt::format("program {} is not sound: {}", arm.name, name(findings.front().kind)),
-                    findings.front().message, "this is a defect of overlapbench; please report it with --dry-run's output");
+                    findings.front().message,
+                    "this is a defect of overlapbench; please report it with --dry-run's output");
     }
   }
 }
@@ -102,8 +103,10 @@ CaseResult Runner::run(const CaseSpec& spec) {
     return finish(result.status, result.reason);
   } catch (const Error& error) {
     if (const std::string report = deadline_.report(); !report.empty()) {
-      return finish(Status::timeout, fmt::format("a replay did not finish within {}: {}",
-                                                 format_seconds(options_.deadline), report));
+      result.used.assign(result.samples.size(), false);
+      result.noise.assign(result.samples.size(), "the case ended in a timeout");
+      return finish(Status::timeout,
+                    fmt::format("a replay did not finish within {}: {}", format_seconds(options_.deadline), report));
     }
     if (error.kind() == ErrorKind::impossible) return finish(Status::unsupported, error.what());
     throw;
@@ -195,7 +198,8 @@ void Runner::warm_up(Prepared& prepared, const std::vector<Program>& arms) {
   std::vector<double> steps;
   while (clock_.now() - began < options_.warm_up) {
     const auto slot = static_cast<std::int64_t>(steps.size());
-    steps.push_back(replay(prepared, arm_index(Arm::overlapped), arms[arm_index(Arm::overlapped)], slot).step().value());
+    steps.push_back(
+        replay(prepared, arm_index(Arm::overlapped), arms[arm_index(Arm::overlapped)], slot).step().value());
     if (steps.size() >= recent && steady(std::span(steps).last(recent))) return;
   }
 }

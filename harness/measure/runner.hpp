@@ -26,13 +26,12 @@ enum class Status { ok, noisy, skipped, unsupported, failed_verify, timeout };
 template <>
 struct EnumNames<Status> {
   static constexpr std::string_view axis = "status";
-  static constexpr std::pair<Status, std::string_view> table[] = {
-      {Status::ok, "ok"},
-      {Status::noisy, "noisy"},
-      {Status::skipped, "skipped"},
-      {Status::unsupported, "unsupported"},
-      {Status::failed_verify, "failed_verify"},
-      {Status::timeout, "timeout"}};
+  static constexpr std::pair<Status, std::string_view> table[] = {{Status::ok, "ok"},
+                                                                  {Status::noisy, "noisy"},
+                                                                  {Status::skipped, "skipped"},
+                                                                  {Status::unsupported, "unsupported"},
+                                                                  {Status::failed_verify, "failed_verify"},
+                                                                  {Status::timeout, "timeout"}};
 };
 
 struct MeasureOptions {
@@ -41,12 +40,12 @@ struct MeasureOptions {
   Launch launch = Launch::gated;
   bool verify = true;
   std::uint64_t seed = 1;
-  Seconds window = Seconds(0);           // shorter operations repeat within it; 0: the backend's own
-  Seconds block = milliseconds(300);     // rounds between two readings of the conditions
-  Seconds block_arm = Seconds(2);        // --interleave block: time on one arm before the next
-  Seconds warm_up = Seconds(1);          // at most
-  Seconds deadline = Seconds(60);        // of one replay
-  int instrumented = 5;                  // replays with stamps around every operation
+  Seconds window = Seconds(0);        // shorter operations repeat within it; 0: the backend's own
+  Seconds block = milliseconds(300);  // rounds between two readings of the conditions
+  Seconds block_arm = Seconds(2);     // --interleave block: time on one arm before the next
+  Seconds warm_up = Seconds(1);       // at most
+  Seconds deadline = Seconds(60);     // of one replay
+  int instrumented = 5;               // replays with stamps around every operation
 };
 
 struct CaseResult {
@@ -102,7 +101,7 @@ class Runner {
   Progress progress_;
   Deadline deadline_;
   Description description_;
-  Seconds began_;            // of the case under way
+  Seconds began_;  // of the case under way
   std::uint64_t case_seed_ = 0;
 };
 

@@ -62,8 +62,8 @@ Sample observe(const Program& program, const Timings& timings) {
   sample.align_skew = timings.align_skew();
   sample.launch_order = timings.launch_order;
   for (const RankTiming& r : timings.ranks) {
-    sample.ranks.push_back({r.rank, r.end - r.origin, span_of(program, r, Role::compute),
-                            span_of(program, r, Role::communication)});
+    sample.ranks.push_back(
+        {r.rank, r.end - r.origin, span_of(program, r, Role::compute), span_of(program, r, Role::communication)});
   }
   return sample;
 }
@@ -86,7 +86,8 @@ std::vector<std::string> judge(const Conditions& before, const Conditions& after
       reasons.push_back(fmt::format("{} {:.3g} {} above {:.3g}", end.name, worst, end.unit, end.limit));
     }
     if (start != nullptr && apart(start->value, end.value, end.change)) {
-      reasons.push_back(fmt::format("{} changed from {:.3g} to {:.3g} {}", end.name, start->value, end.value, end.unit));
+      reasons.push_back(
+          fmt::format("{} changed from {:.3g} to {:.3g} {}", end.name, start->value, end.value, end.unit));
     }
   }
   return reasons;

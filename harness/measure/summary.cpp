@@ -85,12 +85,11 @@ Interval watched_interval(std::span<const Sample> used, std::int64_t repeats, st
   const Rounds rounds(used);
   const Watched watched = watched_statistic(arm_times(rounds, rounds.all(), repeats));
   // Asked after every block: a fifth of the resamples tells well enough whether to go on.
-  return bootstrap_interval(
-      rounds.size(),
-      [&](std::span<const std::size_t> which) {
-        return precision_statistic(arm_times(rounds, which, repeats), watched);
-      },
-      {.resamples = 200, .seed = seed});
+  return bootstrap_interval(rounds.size(),
+                            [&](std::span<const std::size_t> which) {
+                              return precision_statistic(arm_times(rounds, which, repeats), watched);
+                            },
+                            {.resamples = 200, .seed = seed});
 }
 
 Summary summarise(const Program& program, const Tuning& tuning, std::span<const Sample> used, std::uint64_t seed) {

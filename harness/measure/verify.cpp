@@ -43,7 +43,8 @@ class Verifier {
         const Operation& op = operation(c, target->target);
         for (const Rank rank : c.members) {
           const std::string failure = verify_one(op, rank);
-          if (!failure.empty()) return fmt::format("%{} {} on rank {}: {}", op.id.value, describe(op), rank.value, failure);
+          if (!failure.empty())
+            return fmt::format("%{} {} on rank {}: {}", op.id.value, describe(op), rank.value, failure);
         }
       }
     }
@@ -91,8 +92,7 @@ class Verifier {
     for (const std::uint64_t trial : {1U, 2U}) {
       std::vector<double> x(static_cast<std::size_t>(g.n));
       for (std::size_t j = 0; j < x.size(); ++j) x[j] = exact_element(mix64(trial), static_cast<std::int64_t>(j));
-      const auto expected =
-          multiply(a, multiply(b, x, static_cast<std::size_t>(g.k)), static_cast<std::size_t>(g.m));
+      const auto expected = multiply(a, multiply(b, x, static_cast<std::size_t>(g.k)), static_cast<std::size_t>(g.m));
       const auto got = multiply(c, x, static_cast<std::size_t>(g.m));
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (got[i] != expected[i]) {
