@@ -18,7 +18,8 @@ target_compile_options(
     -Wold-style-cast
     -Wcast-align
     -Wno-missing-field-initializers # designated initialisers rely on the defaults
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> # GCC 12 invents overlaps in std::string (bug 105651)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>            # GCC 12 invents overlaps in std::string (bug 105651)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> # ... and unset members in a moved std::variant (bug 105562)
     $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
 target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
 if(OVL_SANITIZE)
