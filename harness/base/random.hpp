@@ -12,6 +12,9 @@
 
 namespace ovl {
 
+// The full product of two 64-bit numbers; __extension__ because ISO C++ has no such type.
+__extension__ using uint128 = unsigned __int128;
+
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -37,7 +40,7 @@ class Random {
   constexpr std::uint64_t below(std::uint64_t n) {
     const std::uint64_t limit = (0 - n) % n;
     for (;;) {
-      const auto product = static_cast<unsigned __int128>(next()) * n;
+      const auto product = static_cast<uint128>(next()) * n;
       if (static_cast<std::uint64_t>(product) >= limit) return static_cast<std::uint64_t>(product >> 64U);
     }
   }
