@@ -18,6 +18,7 @@ target_compile_options(
     -Wold-style-cast
     -Wcast-align
     -Wno-missing-field-initializers # designated initialisers rely on the defaults
+    $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas> # `GCC ivdep` is for the other compiler
     $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
 target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
 if(OVL_SANITIZE)
