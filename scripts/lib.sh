@@ -87,7 +87,7 @@ build() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
   fi
-  cmake --preset "$1" --log-level=NOTICE >/dev/null && cmake --build --preset "$1" "${quiet[@]}"
+  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" "${quiet[@]}"
 }
 
 check_cmake() {
