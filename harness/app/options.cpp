@@ -218,8 +218,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   if (app.count("--ranks") > 0) require_range("--ranks", o.ranks, 1, 1e6);
   if (launch_index >= 0) o.launch_index = launch_index;
   if (o.out.empty()) {
-    const auto needs = [](const std::string& option) {
-      return usage_error(option + " needs a run directory", "without --out nothing is written", "add --out DIR");
+    const auto needs = [](const std::string& what) {
+      return usage_error(what + " needs a run directory", "without --out nothing is written", "add --out DIR");
     };
     if (o.resume) throw needs("--resume");
     if (o.timeline) throw needs("--timeline");

@@ -80,17 +80,6 @@ void print_rows(Format format, const Schema& schema, const std::vector<Row>& row
   std::fflush(stdout);
 }
 
-// A file name for a case: its key, with everything a shell or a file system might mind replaced.
-std::string file_name(const std::string& key) {
-  std::string safe;
-  for (const char c : key) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '=';
-    safe += plain ? c : '_';
-  }
-  return safe;
-}
-
 int worst(const std::vector<Row>& rows) {
   return std::any_of(rows.begin(), rows.end(),
                      [](const Row& row) {
@@ -199,9 +188,8 @@ class Session {
     if (!options_.timeline) return;
     for (auto last = result.instrumented.rbegin(); last != result.instrumented.rend(); ++last) {
       if (last->first != Arm::overlapped) continue;
-      directory_->write_json(
-          "timeline/" + file_name(spec.key) + ".json",
-          timeline_json(result.program, last->second, {.name = spec.name, .source = context.source}));
+      directory_->write_json(timeline_path(spec.key),
+                             timeline(result.program, last->second, {.key = spec.key, .source = context.source}));
       break;
     }
   }
