@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small run directory whose every number can be checked by hand. Nothing in it was measured: it says "synthetic".
 
-Each case states its four times in milliseconds. Seven used rounds scatter by −3 … +3 steps of 0.01 ms around them, so that
-the medians are exactly the stated times, and an eighth round, twice as slow, is spoilt. Windows hold four repeats.
+Each case states its four times in milliseconds. Seven used rounds scatter by −3 … +3 steps of 0.01 ms around them, so
+that the medians are exactly the stated times, and an eighth round, twice as slow, is spoilt. Windows hold four repeats.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def _columns(spec: str) -> list[dict[str, str]]:
 SCHEMAS: dict[str, Any] = {
     "summary": _columns(
         "key:t bench:t launch:i status:t reason:t source:t backend:t transport:t ranks:i placement:t program_hash:t "
-        "waiting:t channels_asked:i channels_observed:i layout:t oversubscribed:i launch_mode:t launch_order:t buffers:t "
-        "buffer_copies:i verify:t interleave:t repeats:i rounds:i rounds_spoilt:i blocks:i stop_rule:t precision:1 "
-        "t_measure:s t_empty:s* t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 t_overlap:s "
-        "t_exposed:s* hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s t_path:s "
-        "compute_stretch:1 comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t align_skew:s "
-        "observer_ratio:1 core_distance:s core_distance_low:s core_distance_high:s busy_core_ratio:1 steal_share:1 "
-        "foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t bus_bandwidth:B/s "
-        "algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
+        "waiting:t channels_asked:i channels_observed:i layout:t oversubscribed:i launch_mode:t launch_order:t "
+        "buffers:t buffer_copies:i verify:t interleave:t repeats:i rounds:i rounds_spoilt:i blocks:i stop_rule:t "
+        "precision:1 t_measure:s t_empty:s* t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 "
+        "t_overlap:s t_exposed:s* hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s "
+        "t_path:s compute_stretch:1 comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t "
+        "align_skew:s observer_ratio:1 core_distance:s core_distance_low:s core_distance_high:s busy_core_ratio:1 "
+        "steal_share:1 foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t "
+        "bus_bandwidth:B/s algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
     ),
     "samples": _columns(
-        "key:t launch:i block:i round:i position:i arm:t rank:i slot:i repeats:i step:s own:s compute_span:s comm_span:s "
-        "align_skew:s launch_order:t used:i noise:t"
+        "key:t launch:i block:i round:i position:i arm:t rank:i slot:i repeats:i step:s own:s compute_span:s "
+        "comm_span:s align_skew:s launch_order:t used:i noise:t"
     ),
     "operations": _columns(
         "key:t launch:i arm:t replay:i rank:i lane:t op:i kind:t role:t enqueued:s ready:s start:s end:s host_return:s "
@@ -198,8 +198,8 @@ def sample_rows(case: Case) -> list[dict[str, Any]]:
 
 
 def operation_rows(case: Case) -> list[dict[str, Any]]:
-    """Three recorded replays of which the second is the middle one. Compute ends at t_compute, communication at t_step, so
-    that the last t_step − t_compute of it stand alone; rank 1's collective has no visible start, only ``ready``."""
+    """Three recorded replays of which the second is the middle one. Compute ends at t_compute, communication at t_step,
+    so that the last t_step − t_compute of it stand alone; rank 1's collective has no visible start, only ``ready``."""
     compute, _, _, step = (time * MS * REPEATS for time in case.times)
     rows = []
     for replay, factor in enumerate((1.2, 1.0, 0.9)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a run directory to its own word: tables as run.json describes them, and a summary that follows from the samples."""
+"""Holds a run to its own word: tables as run.json describes them, a summary that follows from the samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def check_run(directory: Path) -> tuple[list[str], list[Problem]]:
         size = f"{_count(len(table.frame), 'row')} of {_count(len(table.schema.columns), 'column')}"
         said.append(f"{name}.csv: {size}, header and types against run.json{ignored}")
     summary = run.tables.get("summary")
-    if summary is None or _lacks(summary, ("key", "launch", "status", "source", "rounds", *_TIMES, *_ALGEBRA), problems):
+    if summary is None or _lacks(
+        summary, ("key", "launch", "status", "source", "rounds", *_TIMES, *_ALGEBRA), problems
+    ):
         return said, problems
     said.append(_check_rows(summary, problems))
     for name in ("samples", "operations", "launches"):
@@ -105,12 +107,16 @@ def _check_numbers(run: Run, summary: Table, problems: list[Problem]) -> str:
             unsampled += 1
             if row["source"] == "measured":
                 got = f'no used sample of "{row["key"]}"'
-                problems.append(Problem("samples.csv", 0, "key", got, f"samples of summary.csv:{line}, which has numbers"))
+                problems.append(
+                    Problem("samples.csv", 0, "key", got, f"samples of summary.csv:{line}, which has numbers")
+                )
             continue
         cases += 1
         numbers += _compare(row, expected.loc[case], line, problems)
     rest = f"; {_count(unsampled, 'case')} without samples not recomputed" if unsampled else ""
-    return f"recomputed from samples.csv: {_count(numbers, 'number')} of {_count(cases, 'case')}, compared to 1e-9{rest}"
+    return (
+        f"recomputed from samples.csv: {_count(numbers, 'number')} of {_count(cases, 'case')}, compared to 1e-9{rest}"
+    )
 
 
 def _compare(row: pd.Series[Any], expected: pd.Series[Any], line: int, problems: list[Problem]) -> int:

@@ -42,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
 
     draw = commands.add_parser("render", help="draw the figures of one or more runs")
     draw.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a directory that an overlap bench wrote")
-    draw.add_argument("--figure", metavar="NAME", nargs="+", action="extend", default=[], help="only these (default: all)")
+    draw.add_argument(
+        "--figure", metavar="NAME", nargs="+", action="extend", default=[], help="only these (default: all)"
+    )
     draw.add_argument("--out", metavar="DIR", type=Path, help="where to (default RUN/plots; of several runs DIR/<run>)")
     draw.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
     draw.add_argument("--case", metavar="SUBSTRING", default="", help="only cases whose key holds this text")
@@ -51,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="list the figures")
     listing.set_defaults(run_command=_list)
 
-    check = commands.add_parser("check", help="check that a run directory is sound and its summary follows from its samples")
+    check = commands.add_parser(
+        "check", help="check that a run directory is sound and its summary follows from its samples"
+    )
     check.add_argument("run", metavar="RUN", type=Path)
     check.set_defaults(run_command=_check)
     return parser
@@ -66,7 +70,9 @@ def _render(options: argparse.Namespace) -> int:
     failed = False
     for run, out in zip(runs, folders, strict=True):
         if options.case and not any(options.case in key for key in run.tables["summary"].frame["key"]):
-            raise RunError(f'no case of {run.directory} holds "{options.case}"; the keys are in its summary.csv', status=2)
+            raise RunError(
+                f'no case of {run.directory} holds "{options.case}"; the keys are in its summary.csv', status=2
+            )
         for name, figure in figures.items():
             why = registry.missing(figure, run)
             try:
@@ -125,5 +131,6 @@ def _check(options: argparse.Namespace) -> int:
         print(problem)
     if len(problems) > _MOST_PROBLEMS:
         print(f"… and {len(problems) - _MOST_PROBLEMS} more")
-    print(f"{options.run}: {'sound' if not problems else f'{len(problems)} problems'}")
+    found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+    print(f"{options.run}: {found if problems else 'sound'}")
     return 1 if problems else 0

@@ -27,9 +27,19 @@ TIME_OF_ARM = {
 
 # What distinguishes cases for a reader, in the order in which it is said.
 _CASE_AXES = (
-    "gemm collective bytes dtype ranks placement backend transport waiting channels_asked buffers interleave "
-    "launch_mode launch source"
+    "placement gemm collective bytes dtype ranks transport waiting channels_asked buffers interleave launch_mode launch"
 ).split()
+
+# How the value of an axis is said where the bare value would not tell what it is.
+_AXIS_WORDS = {
+    "ranks": "{} ranks",
+    "waiting": "{} waits",
+    "channels_asked": "{} channels",
+    "buffers": "{} buffers",
+    "interleave": "by {}",
+    "launch_mode": "{} launch",
+    "launch": "launch {}",
+}
 
 
 def with_numbers(summary: pd.DataFrame) -> pd.DataFrame:
@@ -42,7 +52,7 @@ def without_numbers(summary: pd.DataFrame) -> str:
     counts = summary.loc[~summary["status"].isin(["ok", "noisy"]), "status"].value_counts()
     if counts.empty:
         return ""
-    each = ", ".join(f"{n} {plain(status)}" for status, n in sorted(counts.items()))
+    each = ", ".join(f"{n} {plain(str(status))}" for status, n in sorted(counts.items()))
     return f"{_cases(int(counts.sum()))} without numbers ({each})"
 
 
@@ -52,10 +62,12 @@ def matching(frame: pd.DataFrame, text: str) -> pd.DataFrame:
 
 
 def choose(summary: pd.DataFrame, limit: int) -> pd.DataFrame:
-    """At most ``limit`` rows, in their order: of each placement in turn the best balanced, where overlap has most to give."""
+    """At most ``limit`` rows, in their order: of each placement in turn the best balanced: there overlap has most to
+    give."""
     if len(summary) <= limit:
         return summary
-    imbalance = np.log(summary["t_comm"] / summary["t_compute"]).abs()
+    ratio = summary["t_comm"] / summary["t_compute"]
+    imbalance = ratio.where(ratio > 0).map(math.log).abs()
     turn = imbalance.groupby(summary["placement"]).rank(method="first", na_option="bottom")
     order = pd.DataFrame({"turn": turn, "imbalance": imbalance}).sort_values(["turn", "imbalance"], kind="stable")
     return summary.loc[sorted(order.index[:limit])]
@@ -71,32 +83,28 @@ def chosen_note(shown: int, of: int) -> str:
 def case_names(frame: pd.DataFrame) -> list[str]:
     """One name a row from the axes that vary among the rows; the key where those do not tell two rows apart."""
     varying = [a for a in _CASE_AXES if a in frame and frame[a].nunique(dropna=False) > 1]
-    if "source" in frame and "source" not in varying and (frame["source"] != "measured").any():
-        varying.append("source")
-    if not varying:
-        varying = [a for a in ("gemm", "collective", "bytes", "placement") if a in frame]
-    names = _join_axes(frame, varying)
+    names = _with_source(frame, _join_axes(frame, varying or ["placement"]))
     keys = [plain(key) for key in frame["key"]]
     return [name if names.count(name) == 1 and name else key for name, key in zip(names, keys, strict=True)]
 
 
 def full_name(row: pd.Series[Any]) -> str:
     """Everything that a reader needs to know which case this is."""
-    names = _join_axes(row.to_frame().T, [a for a in _CASE_AXES if a in row.index])
+    frame = row.to_frame().T
+    names = _with_source(frame, _join_axes(frame, [a for a in (*_CASE_AXES, "backend") if a in frame]))
     return names[0] or plain(row["key"])
 
 
 def series_names(frame: pd.DataFrame) -> list[str]:
     """One series a placement, told apart further by waiting, collective and source where those vary."""
-    extra = [a for a in ("collective", "waiting", "backend") if a in frame and frame[a].nunique(dropna=False) > 1]
-    names = _join_axes(frame, ["placement", *extra])
-    sources = [plain(source) for source in frame["source"]]
-    return [n if s == "measured" else f"{n} ({s})" for n, s in zip(names, sources, strict=True)]
+    extra = [a for a in ("collective", "waiting") if a in frame and frame[a].nunique(dropna=False) > 1]
+    return _with_source(frame, _join_axes(frame, ["placement", *extra]))
 
 
 def shared_axes(frame: pd.DataFrame) -> str:
     """What all rows have in common, said once for the whole picture."""
-    shared = [a for a in _CASE_AXES if a in frame and a != "launch" and frame[a].nunique(dropna=False) == 1]
+    axes = [a for a in (*_CASE_AXES, "backend") if a in frame and a != "launch"]
+    shared = [a for a in axes if frame[a].nunique(dropna=False) == 1]
     return _join_axes(frame.iloc[:1], shared)[0] if len(frame) else ""
 
 
@@ -104,17 +112,23 @@ def _join_axes(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return [" · ".join(filter(None, (_say(axis, row[axis]) for axis in axes))) for _, row in frame.iterrows()]
 
 
+def _with_source(frame: pd.DataFrame, names: list[str]) -> list[str]:
+    """Says of every row that was not measured what it is instead."""
+    sources = [plain(source) or "unknown source" for source in frame["source"]]
+    return [n if s == "measured" else f"{n} ({s})" for n, s in zip(names, sources, strict=True)]
+
+
 def _say(axis: str, value: Any) -> str:
+    words = _AXIS_WORDS.get(axis, "{}")
     if isinstance(value, str):
-        return plain(value)
+        return words.format(plain(value)) if value else ""
     if not math.isfinite(value):
         return ""
     if axis == "bytes":
         return iec(value)
     if axis == "channels_asked" and value == 0:
         return ""  # the library's choice
-    words = {"ranks": "{} ranks", "channels_asked": "{} channels", "launch": "launch {}"}
-    return words.get(axis, axis + " {}").format(int(value))
+    return words.format(int(value))
 
 
 def _cases(count: int) -> str:
@@ -130,28 +144,25 @@ def rounds_range(frame: pd.DataFrame) -> str:
     return f"n = {low} rounds" if low == high else f"n = {low}–{high} rounds a case"
 
 
-def sources(frame: pd.DataFrame) -> str:
-    """``measured`` or, say, ``measured, model``."""
-    return ", ".join(sorted({plain(source) or "unknown source" for source in frame["source"]}, key=_measured_first))
-
-
-def _measured_first(source: str) -> tuple[bool, str]:
-    return source != "measured", source
+def sources(frame: pd.DataFrame) -> tuple[str, ...]:
+    """What kinds of numbers the rows hold, measured ones first."""
+    found = {plain(source) or "unknown source" for source in frame["source"]}
+    return tuple(sorted(found, key=lambda source: (source != "measured", source)))
 
 
 # ---- from the samples ------------------------------------------------------------------------------------------------
 
 
 def arm_steps(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row for each replay: the step is the same in all ranks' rows. ``time`` is the step of one operation, as in the
-    summary; the empty arm has no operation, its time is that of the window."""
+    """One row for each replay: the step is the same in all ranks' rows. ``time`` is the step of one operation, as in
+    the summary; the empty arm has no operation, its time is that of the window."""
     replays = samples.drop_duplicates(["key", "launch", "round", "arm"]).copy()
     replays["time"] = replays["step"].where(replays["arm"] == "empty", replays["step"] / replays["repeats"])
     return replays
 
 
 def arm_medians(samples: pd.DataFrame) -> pd.DataFrame:
-    """Indexed by (key, launch): the median time of each arm over the used rounds, and ``rounds``, how many those are."""
+    """Indexed by (key, launch): the median time of each arm over the used rounds, and ``rounds``, their number."""
     used = arm_steps(samples[samples["used"] == 1])
     medians = used.pivot_table(index=["key", "launch"], columns="arm", values="time", aggfunc="median")
     medians = medians.reindex(columns=list(ARMS)).rename(columns=TIME_OF_ARM)
@@ -187,8 +198,8 @@ def speedup_bound(ratio: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def median_interval(values: Iterable[float], level: float = 0.95) -> tuple[float, float]:
-    """Distribution-free interval of the median: the narrowest pair of order statistics, equally far from both ends, that
-    holds it with at least ``level``. Six values give their extremes (1 − 2/2⁶ = 0.969); fewer give NaN."""
+    """Distribution-free interval of the median: the narrowest pair of order statistics, equally far from both ends,
+    that holds it with at least ``level``. Six values give their extremes (1 − 2/2⁶ = 0.969); fewer give NaN."""
     ordered = np.sort(np.asarray(list(values), dtype=float))
     n = len(ordered)
     outside, best = 0.0, None
@@ -201,21 +212,20 @@ def median_interval(values: Iterable[float], level: float = 0.95) -> tuple[float
 
 
 def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
-    """Indexed by (key, launch): 95 % intervals of the median over rounds of a span overlapped / alone, both of one round,
-    each the largest over the ranks."""
+    """Indexed by (key, launch): 95 % intervals of the median over rounds of a span overlapped / alone, both of one
+    round, each the largest over the ranks."""
     used = samples[samples["used"] == 1]
     spans = used.groupby(["key", "launch", "round", "arm"])[["compute_span", "comm_span"]].max().unstack("arm")
-    rows = {}
+    rows: dict[Any, dict[str, float]] = {}
     for case, of_case in spans.groupby(level=["key", "launch"]):
-        row = {}
+        row = rows.setdefault(case, {})
         for role in ("compute", "comm"):
             span = of_case[f"{role}_span"]
             if role in span and "overlapped" in span:
                 low, high = median_interval((span["overlapped"] / span[role]).dropna())
                 row |= {f"{role}_stretch_low": low, f"{role}_stretch_high": high}
-        rows[case] = row
     names = [f"{role}_stretch_{end}" for role in ("compute", "comm") for end in ("low", "high")]
-    index = pd.MultiIndex.from_tuples(rows, names=["key", "launch"]) if rows else spans.index[:0].droplevel("round")
+    index = pd.MultiIndex.from_tuples(list(rows), names=["key", "launch"])
     return pd.DataFrame(list(rows.values()), index=index, columns=names, dtype=float)
 
 
@@ -228,7 +238,9 @@ def typical_replay(operations: pd.DataFrame) -> pd.DataFrame:
     if overlapped.empty:
         return overlapped
     lengths = overlapped.groupby("replay")["end"].max().sort_values(kind="stable")
-    return overlapped[overlapped["replay"] == lengths.index[(len(lengths) - 1) // 2]]
+    middle = lengths.index[(len(lengths) - 1) // 2]
+    of_middle: pd.DataFrame = overlapped[overlapped["replay"] == middle]
+    return of_middle
 
 
 Span = tuple[float, float]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a run directory: run.json, whose ``schemas`` say what every table holds, and the tables.
 
-All text of a run is data: it is never a path, never markup. Numbers come back as float64, an empty field is NaN (unknown,
-never zero); text columns hold str, an empty field is "". Every fault is a ``Problem`` with file, line and column;
-``read_run`` collects them all for ``check``, ``load_run`` raises the first for whoever only wants to draw.
+All text of a run is data: it is never a path, never markup. Numbers come back as float64, an empty field is NaN
+(unknown, never zero); text columns hold str, an empty field is "". Every fault is a ``Problem`` with file, line and
+column; ``read_run`` collects them all for ``check``, ``load_run`` raises the first for whoever only wants to draw.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Problem:
 
     file: str
     line: int
-    column: str
+    column: str  # or, of run.json, the path of the entry
     got: str
     expected: str
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        column = f"column {self.column}: " if self.column else ""
+        column = f"{'column ' if self.line else ''}{self.column}: " if self.column else ""
         return f"{place}: {column}got {self.got}, expected {self.expected}"
 
 
@@ -125,7 +125,14 @@ class Run:
             yield Trace(path.stem, document)
 
 
-_DEVICE = (("run", "device"), ("device",), ("description", "device"), ("identity", "device"), ("host", "device"), ("host", "cpu"))
+_DEVICE = (
+    ("run", "device"),
+    ("device",),
+    ("description", "device"),
+    ("identity", "device"),
+    ("host", "device"),
+    ("host", "cpu"),
+)
 _DATE = (("run", "date"), ("date",), ("started",), ("identity", "date"), ("host", "date"))
 _VERSION = (("version",), ("tool_version",), ("identity", "version"), ("tool", "version"))
 

@@ -28,7 +28,7 @@ class Page:
     subtitle: str
     captions: Sequence[str]  # what the marks mean, below the picture
     rounds: str  # n, for the footer
-    source: str  # what kind of numbers these are: measured, or what else
+    sources: Sequence[str]  # what kinds of numbers these are: measured, model ...
     notes: Sequence[str] = ()  # what was left out: drawn and said on the terminal
     name: str = ""  # tells pages of one figure apart; the key of the case of a one-case figure
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Paper
 
@@ -23,7 +24,7 @@ from overlap_plots.registry import Figure, Page
 FORMATS = ("png", "svg")
 
 _LINE = 0.19  # inches of one line of small print
-_CHARACTERS = 13.5  # of small print in an inch of width, on average
+_CHARACTERS = 15.0  # of small print in an inch of width, on average
 _EDGE = 0.12  # inches left free at the edges of the paper
 
 
@@ -33,10 +34,10 @@ def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
     header = [*_wrap(page.subtitle, width)]
     foot = [line for text in (*page.captions, *page.notes, _footer(page, run)) for line in _wrap(text, width)]
 
-    paper = Paper(figsize=(width, page.size[1]), layout="constrained")
+    paper = Paper()
     FigureCanvasAgg(paper)
-    panels = paper.subplots(*page.panels, squeeze=False).ravel()
-    figure.draw(list(panels), page.frame)
+    panels = list(paper.subplots(*page.panels, squeeze=False).ravel())
+    figure.draw(panels, page.frame)
     for panel in panels:
         if not panel.has_data():
             panel.set_axis_off()
@@ -49,18 +50,16 @@ def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
     bottom = _EDGE + _LINE * len(foot) + legend_height + 0.06
     height = page.size[1] + top + bottom
     paper.set_size_inches(width, height)
-    engine = paper.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0.005, bottom / height, 0.99, 1 - (top + bottom) / height))
+    paper.set_layout_engine("constrained", rect=(0.005, bottom / height, 0.99, 1 - (top + bottom) / height))
 
     left = _EDGE / width
-    title = figure.TITLE if page.source == "measured" else f"{figure.TITLE} — not only measured: {page.source}"
-    color = "#000000" if page.source == "measured" else style.EXPOSED
-    paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top", color=color)
+    title = f"{figure.TITLE}{_not_measured(page.sources)}"
+    paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top")
     for row, line in enumerate(header):
         paper.text(left, 1 - (0.38 + _LINE * row) / height, line, fontsize=9, va="top")
-    for row, line in enumerate(reversed(foot)):
-        paper.text(left, (_EDGE + _LINE * row) / height, line, fontsize=8, va="bottom", color=style.REFERENCE)
+    for row, line in enumerate(foot, start=1):
+        at = (_EDGE + _LINE * (len(foot) - row)) / height
+        paper.text(left, at, line, fontsize=8, va="bottom", color=style.REFERENCE)
     if labels:
         paper.legend(
             handles,
@@ -111,7 +110,7 @@ def save_pages(
 
 
 def _suffix(name: str) -> str:
-    """A file name's part made from a case's key, which may hold anything: letters and digits, and a hash of the rest."""
+    """A file name's part made from a case's key, which may hold anything: its letters and digits, and its hash."""
     if not name:
         return ""
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].rstrip("-")
@@ -122,18 +121,26 @@ def _suffix(name: str) -> str:
 def _footer(page: Page, run: Run) -> str:
     made = f"overlapbench {run.version}" if run.version else "overlapbench"
     facts = (f"run {run.name}", run.device or "device unknown", run.date or "date unknown", made)
-    return " · ".join((*map(style.plain, facts), page.source, page.rounds, "lines and brackets: 95 % intervals"))
+    numbers = (", ".join(page.sources), page.rounds, "lines, bands and brackets: 95 % intervals")
+    return " · ".join((*map(style.plain, facts), *numbers))
+
+
+def _not_measured(sources: Sequence[str]) -> str:
+    others = ", ".join(source for source in sources if source != "measured")
+    if not others:
+        return ""
+    return f" — {'partly ' if 'measured' in sources else ''}{others}, not measured"
 
 
 def _wrap(text: str, width: float) -> list[str]:
     return textwrap.wrap(style.plain(text), int(_CHARACTERS * width)) if text else []
 
 
-def _legend(panels: Sequence[object]) -> tuple[list[Artist], list[str]]:
+def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     """One entry a label over all panels."""
     entries: dict[str, Artist] = {}
     for panel in panels:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):  # type: ignore[attr-defined]
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     return list(entries.values()), list(entries)
 

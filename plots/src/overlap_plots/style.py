@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all figures share: the style context, colours with a meaning, units on axes, intervals, text made safe to draw."""
+"""What all figures share: the style context, colours with a meaning, units on axes, intervals, text safe to draw."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def series_styles() -> Iterable[Series]:
 
 
 def plain(text: str) -> str:
-    """Text that draws as one line and is legal in SVG: control and unassigned characters become the replacement sign."""
+    """Text that draws as one line and is legal in SVG: control and unassigned characters become a replacement sign."""
     return "".join("�" if unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") else c for c in text)
 
 
@@ -70,12 +70,13 @@ _SI = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"),
 _IEC = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
-def si(value: float, unit: str, digits: int = 3) -> str:
-    """``si(0.0251, "s")`` is "25.1 ms"."""
+def si_interval(value: float, low: float, high: float, unit: str) -> str:
+    """``25.06 ms [25.01, 25.12]``: all three with the prefix of the first."""
     if not math.isfinite(value):
         return "unknown"
     factor, prefix = _si_factor(abs(value))
-    return f"{_digits(value / factor, digits)} {prefix}{unit}"
+    spread = f" [{_digits(low / factor, 4)}, {_digits(high / factor, 4)}]" if math.isfinite(low + high) else ""
+    return f"{_digits(value / factor, 4)} {prefix}{unit}{spread}"
 
 
 def iec(value: float) -> str:
@@ -127,7 +128,7 @@ def scale_axis(axis: Axis, name: str, unit: str, largest: float) -> None:
 
 
 def log2_axis(axes: Axes, values: pd.Series[Any], text: Callable[[float], str]) -> None:
-    """A logarithmic x axis with ticks at powers of two, at most eight, and at least one octave to each side of a lone value."""
+    """A logarithmic x axis with at most eight ticks, at powers of two; at least half an octave around a lone value."""
     known = values[values > 0]
     low = math.floor(math.log2(known.min()) - 0.25) if len(known) else 0
     high = math.ceil(math.log2(known.max()) + 0.25) if len(known) else 1
@@ -152,7 +153,7 @@ def interval(
     if not known.any():
         return []
     draw = axes.vlines if along == "y" else axes.hlines
-    return [draw(position[known], low[known], high[known], colors=color, linewidth=1.2, zorder=2.5)]
+    return [draw(position[known], low[known], high[known], colors=color, linewidth=1.2, zorder=1.9)]
 
 
 def face(color: str, status: str) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from overlap_plots import derive, style
 from overlap_plots.load import Run
@@ -28,6 +30,7 @@ NEEDS = {
 
 _BARS = ("t_compute", "t_comm", "t_serial", "t_step")
 _MOST = 12
+_WIDTH = 42  # characters of a panel's title
 
 
 def pages(run: Run, case: str) -> list[Page]:
@@ -47,11 +50,11 @@ def pages(run: Run, case: str) -> list[Page]:
         Page(
             frame=chosen.assign(name=derive.case_names(chosen)),
             panels=(math.ceil(count / columns), columns),
-            size=(max(6.4, 3.0 * columns), 2.9 * math.ceil(count / columns)),
+            size=(max(6.4, 3.2 * columns), 2.9 * math.ceil(count / columns)),
             subtitle=derive.shared_axes(chosen),
             captions=captions,
             rounds=derive.rounds_range(chosen),
-            source=derive.sources(chosen),
+            sources=derive.sources(chosen),
             notes=[n for n in (derive.chosen_note(count, len(rows)), derive.without_numbers(summary)) if n],
         )
     ]
@@ -59,18 +62,23 @@ def pages(run: Run, case: str) -> list[Page]:
 
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     unit = style.unit_of(frame, "t_step")
-    return [artist for panel, (_, row) in zip(axes, frame.iterrows(), strict=False) for artist in _case(panel, row, unit)]
+    return [
+        artist for panel, (_, row) in zip(axes, frame.iterrows(), strict=False) for artist in _case(panel, row, unit)
+    ]
 
 
 def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
     noisy = row["status"] == "noisy"
-    look = {"hatch": "" if row["source"] == "measured" else "///", "linewidth": 1.2, "width": 0.68}
+    hatch = "" if row["source"] == "measured" else "///"
     artists: list[Artist] = []
 
     def bar(at: int, height: float, bottom: float, color: str, name: str) -> None:
         face = style.face(color, row["status"])
-        edge = color if noisy or not look["hatch"] else style.PAPER
-        artists.extend(axes.bar([at], [height], bottom=bottom, color=face, edgecolor=edge, label=name, **look))
+        edge = color if noisy or not hatch else style.PAPER
+        bars = axes.bar(
+            [at], [height], 0.68, bottom, color=face, edgecolor=edge, linewidth=1.2, hatch=hatch, label=name
+        )
+        artists.extend(bars)
 
     bar(0, row["t_compute"], 0, style.COMPUTE, "compute")
     bar(1, row["t_comm"], 0, style.COMM, "communication")
@@ -82,12 +90,15 @@ def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
     low, high = (pd.Series([row[f"{name}_{end}"] for name in _BARS]) for end in ("low", "high"))
     artists += style.interval(axes, "y", range(4), low, high, "#000000")
     if math.isfinite(row["t_ideal"]):
-        artists.append(axes.axhline(row["t_ideal"], color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="bound"))
+        artists.append(
+            axes.axhline(row["t_ideal"], color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="bound")
+        )
 
     largest = float(np.nanmax([*(row[name] for name in _BARS), *high, 0.0]))
     axes.set_ylim(0, 1.08 * largest or 1.0)
     axes.set_xlim(-0.6, 3.6)
-    axes.set_xticks(range(4), _BARS)
+    axes.set_xticks(range(4), _BARS, fontsize=8)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.tick_params(axis="x", length=0)
     style.scale_axis(axes.yaxis, "time", unit, largest)
     axes.set_title(_title(row), fontsize=8)
@@ -99,4 +110,5 @@ def _title(row: pd.Series[Any]) -> str:
     spread = "" if "unknown" in (low, high) else f" [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
     rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
     noisy = ", noisy" if row["status"] == "noisy" else ""
-    return f"{style.shorten(row['name'], 44)}\nhidden {share}{spread}{rounds}{noisy}"
+    name = "\n".join(textwrap.wrap(style.shorten(row["name"], 2 * _WIDTH - 6), _WIDTH))
+    return f"{name}\nhidden {share}{spread}{rounds}{noisy}"

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -39,7 +38,7 @@ def pages(run: Run, case: str) -> list[Page]:
             subtitle=derive.shared_axes(rows),
             captions=[style.describe(rows, "hidden_share"), style.describe(rows, "speedup")],
             rounds=derive.rounds_range(rows),
-            source=derive.sources(rows),
+            sources=derive.sources(rows),
             notes=[n for n in (derive.without_numbers(summary),) if n],
         )
     ]
@@ -118,9 +117,9 @@ def _series(
 ) -> list[Artist]:
     """Every row is a marker with its interval; ``joined`` runs a line through the median of the rows at one x."""
     artists = style.interval(axes, "y", rows[x], rows[f"{y}_low"], rows[f"{y}_high"], look.color)
-    line = look.line if joined else ""
-    median = rows.groupby(x)[y].median()
-    artists += axes.plot(median.index, median.to_numpy(), line, color=look.color, linewidth=1.2, label="_" + name)
+    if joined:
+        median = rows.groupby(x)[y].median()
+        artists += axes.plot(median.index, median.to_numpy(), look.line, color=look.color, linewidth=1.2, label="_line")
     for status, marks in rows.groupby("status"):
         artists += axes.plot(
             marks[x],
@@ -130,8 +129,8 @@ def _series(
             markerfacecolor=style.face(look.color, str(status)),
             markeredgewidth=1.3,
             linestyle="",
-            label="_" + name,
+            label="_marks",
         )
-    key: Callable[..., list[Any]] = axes.plot  # an empty artist stands for the series in the legend
-    artists += key([], [], marker=look.marker, linestyle=look.line, color=look.color, label=name.lstrip("_") or "case")
+    # An empty artist stands for the series in the legend, which leaves out names that begin with "_".
+    artists += axes.plot([], [], look.marker + look.line, color=look.color, label=name.lstrip("_") or "unnamed")
     return artists

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from overlap_plots import derive, style
 from overlap_plots.load import Run
@@ -41,7 +43,7 @@ def pages(run: Run, case: str) -> list[Page]:
     return [_page(row, samples, [note] if note else []) for _, row in chosen.iterrows()]
 
 
-def _page(row: pd.Series, samples: pd.DataFrame, notes: list[str]) -> Page:  # type: ignore[type-arg]
+def _page(row: pd.Series[Any], samples: pd.DataFrame, notes: list[str]) -> Page:
     frame = derive.arm_steps(samples[(samples["key"] == row["key"]) & (samples["launch"] == row["launch"])])
     for arm, column in derive.TIME_OF_ARM.items():
         for end in ("", "_low", "_high"):
@@ -59,7 +61,7 @@ def _page(row: pd.Series, samples: pd.DataFrame, notes: list[str]) -> Page:  # t
         ],
         rounds=derive.rounds_range(row.to_frame().T),
         notes=notes,
-        source=derive.sources(row.to_frame().T),
+        sources=derive.sources(row.to_frame().T),
         name=f"{row['key']} {int(row['launch'])}",
     )
 
@@ -89,13 +91,33 @@ def _arm(axes: Axes, arm: str, rows: pd.DataFrame, unit: str) -> list[Artist]:
     for start in rows.groupby("block")["round"].min().sort_values().iloc[1:]:
         artists.append(axes.axvline(start - 0.5, color="#C8C8C8", linewidth=0.8, zorder=1))
     artists += axes.plot(used["round"], used["time"], ".", color=color, markersize=5, label="_")
-    artists += axes.plot(spoilt["round"], spoilt["time"], "x", color=style.EXPOSED, markersize=5, label="spoilt, unused")
     first = rows.iloc[0]
+    # The panel's height is that of the used samples, so that their drift shows; spoilt ones beyond it sit on its edge.
+    bottom, top = _limits([*(used if len(used) else spoilt)["time"], first["median_low"], first["median_high"]])
+    for marker, marks, name in (
+        ("x", spoilt[spoilt["time"].between(bottom, top)], "spoilt, unused"),
+        ("^", spoilt[spoilt["time"] > top], "spoilt, above the panel"),
+        ("v", spoilt[spoilt["time"] < bottom], "spoilt, below the panel"),
+    ):
+        if len(marks):
+            edge = marks["time"].clip(bottom, top)
+            artists += axes.plot(
+                marks["round"], edge, marker, color=style.EXPOSED, markersize=5, clip_on=False, label=name
+            )
     if np.isfinite(first["median_low"]) and np.isfinite(first["median_high"]):
         band = axes.axhspan(first["median_low"], first["median_high"], color=color, alpha=0.25, label="95 % interval")
         artists.append(band)
     if np.isfinite(first["median"]):
         artists.append(axes.axhline(first["median"], color="#000000", linewidth=1, label="median of the used rounds"))
-    style.scale_axis(axes.yaxis, "time", unit, float(rows["time"].max()))
+    axes.set_ylim(bottom, top)
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    style.scale_axis(axes.yaxis, "time", unit, top)
     axes.set_title(f"{style.plain(arm)}: {len(used)} used, {len(spoilt)} spoilt", fontsize=8.5)
     return artists
+
+
+def _limits(values: Sequence[float]) -> tuple[float, float]:
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    margin = 0.12 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin

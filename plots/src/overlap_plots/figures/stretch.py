@@ -58,7 +58,7 @@ def pages(run: Run, case: str) -> list[Page]:
             subtitle=derive.shared_axes(chosen),
             captions=captions,
             rounds=derive.rounds_range(chosen),
-            source=derive.sources(chosen),
+            sources=derive.sources(chosen),
             notes=[n for n in (derive.chosen_note(len(chosen), len(rows)), derive.without_numbers(summary)) if n],
         )
     ]

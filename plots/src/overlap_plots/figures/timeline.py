@@ -25,6 +25,7 @@ NEEDS = {
 }
 
 _MOST = 6
+_MOST_RANKS = 8
 _NEEDED = ["key", "launch", "arm", "replay", "rank", "lane", "kind", "role", "ready", "start", "end"]
 
 
@@ -54,7 +55,7 @@ def _operations(run: Run) -> pd.DataFrame:
 
 
 def _trace_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Complete events of a Chrome trace: a process is a rank, a thread a lane, ``cat`` a role, times in microseconds."""
+    """Complete events of a Chrome trace: a process is a rank, a thread a lane, ``cat`` a role; microseconds."""
     about = trace.document.get("otherData")
     about = about if isinstance(about, Mapping) else {}
     events = [e for e in trace.document["traceEvents"] if isinstance(e, Mapping)]
@@ -90,24 +91,28 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
     frame = frame[frame["begin"].notna() & frame["end"].notna() & frame["role"].isin(["compute", "comm"])]
     if frame.empty:
         return None
-    frame["bound"] = row["t_ideal"] * row["repeats"]
+    lost = int(replay["role"].isin(["compute", "comm"]).sum()) - len(frame)
+    ranks = sorted(frame["rank"].unique())
+    if len(ranks) > _MOST_RANKS:
+        notes = [*notes, f"shows ranks {ranks[0]:.0f} to {ranks[_MOST_RANKS - 1]:.0f} of {len(ranks)}"]
+        frame = frame[frame["rank"].isin(ranks[:_MOST_RANKS])]
+    frame = frame.assign(bound=row["t_ideal"] * row["repeats"])
     frame.attrs = operations.attrs
     recorded = of_case.loc[of_case["arm"] == "overlapped", "replay"].nunique()
-    step, low, high = (style.si(row[name], "s") for name in ("t_step", "t_step_low", "t_step_high"))
-    lost = int(replay["role"].isin(["compute", "comm"]).sum()) - len(frame)
+    step = style.si_interval(row["t_step"], row["t_step_low"], row["t_step_high"], style.unit_of(operations, "end"))
     return Page(
         frame=frame,
         panels=(1, 1),
         size=(11.0, 0.9 + 0.5 * len(_lanes(frame))),
         subtitle=derive.full_name(row) + (" · noisy" if row["status"] == "noisy" else ""),
         captions=[
-            f"t_step {step} [{low}, {high}] an operation, {derive.rounds_range(row.to_frame().T)}; "
-            f"drawn: the middle one of {recorded} recorded replays, {int(row['repeats'])} repeats in its window.",
+            f"t_step {step} for one of {int(row['repeats'])} repeats, {derive.rounds_range(row.to_frame().T)}; "
+            f"drawn: the middle one of {recorded} recorded replays of the whole window.",
             "Red: communication while nothing computed on its rank.",
         ],
         rounds=derive.rounds_range(row.to_frame().T),
         notes=[*notes, *([f"{lost} operations have no times and are not drawn"] if lost else [])],
-        source=derive.sources(row.to_frame().T),
+        sources=derive.sources(row.to_frame().T),
         name=f"{row['key']} {int(row['launch'])}",
     )
 
@@ -135,7 +140,9 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     if np.isfinite(bound):
         line = panel.axvline(bound, color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="t_ideal (bound)")
         artists.append(line)
-    panel.set_yticks(range(len(lanes)), [f"rank {int(rank)} · {style.shorten(style.plain(n), 24)}" for rank, n in lanes])
+    panel.set_yticks(
+        range(len(lanes)), [f"rank {int(rank)} · {style.shorten(style.plain(n), 24)}" for rank, n in lanes]
+    )
     panel.set_ylim(len(lanes) - 0.5, -0.5)
     panel.grid(axis="x")
     first = min(0.0, float(frame["begin"].min()))
