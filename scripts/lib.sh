@@ -7,6 +7,14 @@ cd "$ROOT"
 
 say() { printf '\n== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
+# quietly <command>...: what it prints is shown only when it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1 </dev/null) || {
+    printf '%s\n' "$output" >&2
+    return 1
+  }
+}
 die() {
   printf 'error: %s\n' "$*" >&2
   exit 1
@@ -27,8 +35,6 @@ nlohmann-json3-dev  -           JSON
 libbenchmark-dev    -           Google Benchmark: names, filter, JSON output
 libopenblas-dev     -           GEMMs
 libhwloc-dev        -           pinning threads to cores
-libgtest-dev        -           GoogleTest
-libgmock-dev        -           GoogleTest
 python3             python3     plots and tests
 '
 PLOT_PACKAGES='
@@ -36,6 +42,8 @@ python3-matplotlib  -           plots
 python3-pandas      -           plots
 '
 TEST_PACKAGES='
+libgtest-dev        -           GoogleTest
+libgmock-dev        -           GoogleTest
 python3-venv        -           keeps the Python test tools in .venv
 libopenmpi-dev      -           the comparison with MPI_Allreduce
 openmpi-bin         mpirun      starts that comparison
@@ -72,22 +80,21 @@ install_missing() {
   local install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
   note "installing ${#missing[@]} packages"
   # The package lists of a fresh machine are absent, those of an old one are stale: fetched only when that shows.
-  "${install[@]}" >/dev/null 2>&1 </dev/null || {
-    "${apt[@]}" update </dev/null >/dev/null || "${apt[@]}" update </dev/null || die "apt-get update failed; is there a network?"
-    "${install[@]}" </dev/null >/dev/null || die "apt-get could not install: ${missing[*]}"
-  }
+  quietly "${install[@]}" 2>/dev/null && return
+  quietly "${apt[@]}" update || quietly "${apt[@]}" update || die "apt-get update failed; is there a network?"
+  quietly "${install[@]}" || die "apt-get could not install: ${missing[*]}"
 }
 
 # ---------------------------------------------------------------------------------------------------------------- build
 
-# build <preset>: configures and builds; quiet unless somebody watches.
+# build <preset> [<cmake option>...]: configures and builds; quiet unless somebody watches.
 build() {
   local quiet=()
   [ -t 1 ] || quiet=(-- --quiet)
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
   fi
-  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" "${quiet[@]}"
+  quietly cmake --preset "$@" && cmake --build --preset "$1" "${quiet[@]}"
 }
 
 check_cmake() {

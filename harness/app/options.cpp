@@ -15,10 +15,9 @@ namespace ovl {
 namespace {
 
 // Google Benchmark's flags that would repeat, reorder or aggregate what the runner already does.
-const std::vector<std::string> refused_flags{"--benchmark_repetitions", "--benchmark_min_time",
-                                             "--benchmark_report_aggregates_only",
-                                             "--benchmark_display_aggregates_only",
-                                             "--benchmark_enable_random_interleaving"};
+const std::vector<std::string> refused_flags{
+    "--benchmark_repetitions", "--benchmark_min_time", "--benchmark_report_aggregates_only",
+    "--benchmark_display_aggregates_only", "--benchmark_enable_random_interleaving"};
 
 void refuse(const std::string& flag) {
   for (const std::string& refused : refused_flags) {
@@ -34,8 +33,7 @@ Seconds parse_duration(const std::string& option, const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, ec] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  static const std::map<std::string, double> units{
-      {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
+  static const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
   const auto unit = units.find(std::string(rest, static_cast<std::size_t>(end - rest)));
   if (ec != std::errc{} || unit == units.end() || !(number > 0)) {
     throw usage_error(option + " \"" + text + "\" is not a duration", "it is a positive number with us, ms, s or min",
@@ -46,7 +44,8 @@ Seconds parse_duration(const std::string& option, const std::string& text) {
 
 void require_range(const std::string& option, double value, double low, double high) {
   if (!(value >= low && value <= high)) {
-    throw usage_error(fmt::format("{} {} is out of range", option, value), fmt::format("it is from {} to {}", low, high),
+    throw usage_error(fmt::format("{} {} is out of range", option, value),
+                      fmt::format("it is from {} to {}", low, high),
                       fmt::format("type for example {} {}", option, low));
   }
 }
@@ -65,8 +64,9 @@ Error translated(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string word = what.substr(what.rfind(' ') + 1);
     const std::string dashed = word.starts_with("--") ? word.substr(0, word.find('=')) : "--" + word;
-    return usage_error("option " + word + " is unknown", "",
-                       fmt::format("did you mean {}? --help lists all", fmt::join(nearest(dashed, option_names(app), 2), " or ")));
+    return usage_error(
+        "option " + word + " is unknown", "",
+        fmt::format("did you mean {}? --help lists all", fmt::join(nearest(dashed, option_names(app), 2), " or ")));
   }
   if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) {
     const std::string key = what.substr(what.rfind(' ') + 1);
@@ -95,8 +95,8 @@ std::vector<std::string> split_list(const std::string& option, const std::string
 std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) {
   Options o;
   CLI::App app(bench.question, "overlap-" + bench.name);
-  app.set_version_flag("--version", fmt::format("overlapbench {} ({}, {})", build_info().version, build_info().git_revision,
-                                              build_info().build_type));
+  app.set_version_flag("--version", fmt::format("overlapbench {} ({}, {})", build_info().version,
+                                                build_info().git_revision, build_info().build_type));
   app.set_config("--config", "", "read options from a TOML file; the command line wins")->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error);
 
@@ -123,8 +123,10 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   bool include_launch = false;
   int launch_index = -1;
   const auto option = [&](const char* name, auto& target, const std::string& help, const char* group) {
-    return app.add_option(name, target, help)->group(group)->type_name("")->multi_option_policy(
-        CLI::MultiOptionPolicy::TakeLast);
+    return app.add_option(name, target, help)
+        ->group(group)
+        ->type_name("")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   };
   option("--backend", o.backend, "auto, host, cuda or model [auto: cuda where a GPU answers, else host]", "Where");
   option("--transport", o.transport, "what moves the bytes [the backend's first]", "Where");
@@ -152,8 +154,9 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
       ->group("Measuring");
   option("--deadline", deadline, "a replay that takes longer is a hang [60s]", "Measuring");
   app.add_option("--launch-index", launch_index)->group("");  // from the parent of --launches
-  app.footer("Google Benchmark's --benchmark_filter, --benchmark_list_tests, --benchmark_format and --benchmark_out work "
-             "on the cases.\nExit codes: 0 good, 1 a case failed, 2 usage, 3 not possible here, 130 interrupted.");
+  app.footer(
+      "Google Benchmark's --benchmark_filter, --benchmark_list_tests, --benchmark_format and --benchmark_out work "
+      "on the cases.\nExit codes: 0 good, 1 a case failed, 2 usage, 3 not possible here, 130 interrupted.");
 
   o.command_line.assign(argv, argv + argc);
   o.google_benchmark.emplace_back(argv[0]);
@@ -194,7 +197,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
       int number = -1;
       const auto [rest, ec] = std::from_chars(core.data(), core.data() + core.size(), number);
       if (ec != std::errc{} || *rest != '\0' || number < 0) {
-        throw usage_error("--cores \"" + cores + "\" is not a list of core numbers", "", "type for example --cores 0,1");
+        throw usage_error("--cores \"" + cores + "\" is not a list of core numbers", "",
+                          "type for example --cores 0,1");
       }
       o.cores.push_back(number);
     }
@@ -214,15 +218,16 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   if (app.count("--ranks") > 0) require_range("--ranks", o.ranks, 1, 1e6);
   if (launch_index >= 0) o.launch_index = launch_index;
   if (o.out.empty()) {
-    const auto needs = [](const std::string& option) {
-      return usage_error(option + " needs a run directory", "without --out nothing is written", "add --out DIR");
+    const auto needs = [](const std::string& what) {
+      return usage_error(what + " needs a run directory", "without --out nothing is written", "add --out DIR");
     };
     if (o.resume) throw needs("--resume");
     if (o.timeline) throw needs("--timeline");
     if (o.launches > 1) throw needs("--launches");
   } else if (!release_build() && !o.allow_debug) {
-    throw usage_error("results are only written by a Release build", fmt::format("this one is {}{}", build_info().build_type,
-                                    build_info().sanitizers.empty() ? "" : " with sanitizers"),
+    throw usage_error("results are only written by a Release build",
+                      fmt::format("this one is {}{}", build_info().build_type,
+                                  build_info().sanitizers.empty() ? "" : " with sanitizers"),
                       "build with --preset release, or add --allow-debug");
   }
   return o;

@@ -20,8 +20,8 @@ void set_estimate(Row& row, const std::string& column, const Estimate& estimate)
 }
 
 const std::string* observed(const CaseResult& result, std::string_view fact) {
-  const auto found = std::find_if(result.observed.begin(), result.observed.end(),
-                                  [&](const Fact& f) { return f.name == fact; });
+  const auto found =
+      std::find_if(result.observed.begin(), result.observed.end(), [&](const Fact& f) { return f.name == fact; });
   return found == result.observed.end() ? nullptr : &found->value;
 }
 
@@ -50,7 +50,9 @@ void set_asked(Row& row, const CaseSpec& spec, const CaseResult& result) {
 
 void set_conditions(Row& row, const CaseResult& result) {
   const auto middle = [&](const char* reading) { return median(readings(result.used_blocks, reading)); };
-  const auto extreme = [&](const char* reading, double p) { return quantile(readings(result.used_blocks, reading), p); };
+  const auto extreme = [&](const char* reading, double p) {
+    return quantile(readings(result.used_blocks, reading), p);
+  };
   row.set("core_distance", middle("core_distance"));
   row.set("core_distance_low", extreme("core_distance", 0));
   row.set("core_distance_high", extreme("core_distance", 1));

@@ -25,6 +25,7 @@ class ProgramBuilder {
  public:
   ProgramBuilder(std::string name, int ranks);
 
+  // The lanes of a program have different names, and so have its buffers: printed programs refer to them by name.
   LaneId lane(Lane lane);
   // One group of all ranks.
   CommId world(std::string name, std::string transport, int channels);
@@ -38,6 +39,7 @@ class ProgramBuilder {
   ClassBuilder all_ranks();
   ClassBuilder ranks(std::string name, std::vector<Rank> members);
 
+  // Every rank is in exactly one class.
   Program finish() &&;
 
  private:
@@ -63,7 +65,6 @@ class ClassBuilder {
 
   ProgramBuilder* builder_;
   std::size_t index_;
-  int next_id_ = 0;
 };
 
 }  // namespace ovl

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "program/order.hpp"
@@ -20,20 +21,31 @@ std::string label(const Program& program, const Operation& op) {
   return fmt::format("%{} {} @{}", op.id.value, describe(op), program.lanes.at(op.lane.index()).name);
 }
 
-// ---- shape ---------------------------------------------------------------------------------------------------------
-
-// The group of a communicator that a rank belongs to.
-const std::vector<Rank>* group_of(const Program& program, CommId comm, Rank rank) {
-  if (!comm.valid() || comm.index() >= program.communicators.size()) return nullptr;
-  for (const auto& group : program.communicators[comm.index()].groups) {
-    if (std::find(group.begin(), group.end(), rank) != group.end()) return &group;
+// Which class a rank is of and whom it meets, looked up once.
+class Ranks {
+ public:
+  explicit Ranks(const Program& program) {
+    for (int r = 0; r < program.ranks; ++r) classes_.push_back(&program.class_of(Rank(r)));
+    for (const Communicator& communicator : program.communicators) {
+      auto& groups = groups_.emplace_back(classes_.size(), nullptr);
+      for (const auto& group : communicator.groups) {
+        for (const Rank rank : group) groups.at(rank.index()) = &group;
+      }
+    }
   }
-  return nullptr;
-}
 
-int index_in(const std::vector<Rank>& group, Rank rank) {
-  return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
-}
+  [[nodiscard]] const RankClass& class_of(Rank rank) const { return *classes_[rank.index()]; }
+  // nullptr: the rank is in no group, or there is no such communicator.
+  [[nodiscard]] const std::vector<Rank>* group_of(CommId comm, Rank rank) const {
+    return comm.valid() && comm.index() < groups_.size() ? groups_[comm.index()][rank.index()] : nullptr;
+  }
+
+ private:
+  std::vector<const RankClass*> classes_;
+  std::vector<std::vector<const std::vector<Rank>*>> groups_;  // of each communicator and rank
+};
+
+// ---- shape ---------------------------------------------------------------------------------------------------------
 
 // What an operation must read and write, as element counts; nullopt: free.
 struct Shape {
@@ -60,18 +72,30 @@ struct ShapeOf {
   Shape operator()(const Copy& /*c*/) const { return {}; }
   Shape operator()(const Elementwise& /*e*/) const { return {}; }
   Shape operator()(const Busy& /*b*/) const { return {}; }  // a stand-in may keep the slices of what it stands for
-  Shape operator()(const Fill& /*f*/) const { return {std::vector<std::int64_t>{}, std::nullopt}; }
-  Shape operator()(const Verify& /*v*/) const { return {std::vector<std::int64_t>{}, std::vector<std::int64_t>{}}; }
-  Shape operator()(const Record& /*r*/) const { return {std::vector<std::int64_t>{}, std::vector<std::int64_t>{}}; }
-  Shape operator()(const Wait& /*w*/) const { return {std::vector<std::int64_t>{}, std::vector<std::int64_t>{}}; }
-  Shape operator()(const HostSync& /*h*/) const { return {std::vector<std::int64_t>{}, std::vector<std::int64_t>{}}; }
+  Shape operator()(const Fill& /*f*/) const { return {nothing, std::nullopt}; }
+  Shape operator()(const Verify& /*v*/) const { return {nothing, nothing}; }
+  Shape operator()(const Record& /*r*/) const { return {nothing, nothing}; }
+  Shape operator()(const Wait& /*w*/) const { return {nothing, nothing}; }
+  Shape operator()(const HostSync& /*h*/) const { return {nothing, nothing}; }
+
+  const std::vector<std::int64_t> nothing{};
 };
 
-CommId communicator_of(const Work& work) {
+std::optional<CommId> communicator_of(const Work& work) {
   if (const auto* c = std::get_if<Collective>(&work)) return c->comm;
   if (const auto* e = std::get_if<Exchange>(&work)) return e->comm;
-  return {};
+  return std::nullopt;
 }
+
+std::optional<DType> dtype_of(const Work& work) {
+  if (const auto* g = std::get_if<Gemm>(&work)) return g->dtype;
+  if (const auto* c = std::get_if<Collective>(&work)) return c->dtype;
+  if (const auto* e = std::get_if<Exchange>(&work)) return e->dtype;
+  return std::nullopt;
+}
+
+// tf32 is how a GEMM multiplies f32, not how memory holds it.
+DType stored(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
 std::vector<std::int64_t> counts(const std::vector<Slice>& slices) {
   std::vector<std::int64_t> result;
@@ -79,7 +103,8 @@ std::vector<std::int64_t> counts(const std::vector<Slice>& slices) {
   return result;
 }
 
-void check_shapes(const Program& program, const RankClass& c, const Operation& op, std::vector<Finding>& findings) {
+void check_shapes(const Program& program, const Ranks& ranks, const RankClass& c, const Operation& op,
+                  std::vector<Finding>& findings) {
   const auto add = [&](const std::string& what) {
     findings.push_back({FindingKind::shape, fmt::format("{} of class {}: {}", label(program, op), c.name, what)});
   };
@@ -90,19 +115,24 @@ void check_shapes(const Program& program, const RankClass& c, const Operation& o
       } else if (const Buffer& b = program.buffers[s.buffer.index()];
                  s.offset < 0 || s.count < 0 || s.offset > b.count - s.count) {
         add(fmt::format("slice {}[{}:{}] is outside its {} elements", b.name, s.offset, s.offset + s.count, b.count));
+      } else if (const auto dtype = dtype_of(op.work); dtype && stored(*dtype) != stored(b.dtype)) {
+        add(fmt::format("buffer {} holds {}", b.name, name(b.dtype)));
       }
     }
   }
   std::int64_t group_size = 0;
-  if (const CommId comm = communicator_of(op.work); comm.valid()) {
+  if (const auto comm = communicator_of(op.work)) {
     for (const Rank rank : c.members) {
-      const auto* group = group_of(program, comm, rank);
+      const auto* group = ranks.group_of(*comm, rank);
       if (group == nullptr) {
-        add(fmt::format("rank {} is in no group of communicator {}", rank.value, comm.value));
+        add(fmt::format("rank {} is in no group of communicator {}", rank.value, comm->value));
         return;
       }
       const auto size = static_cast<std::int64_t>(group->size());
-      if (group_size != 0 && size != group_size) add("its ranks are in groups of different sizes");
+      if (group_size != 0 && size != group_size) {
+        add("its ranks are in groups of different sizes");
+        return;
+      }
       group_size = size;
     }
   }
@@ -114,16 +144,29 @@ void check_shapes(const Program& program, const RankClass& c, const Operation& o
                       op.reads.size(), op.writes.size()));
     }
     for (const Transfer& t : e->transfers) {
-      if (t.peer < 0 || t.peer >= group_size)
+      if (t.peer < 0 || t.peer >= group_size) {
         add(fmt::format("peer {} is outside its group of {}", t.peer, group_size));
+      }
     }
   }
   if (const auto* col = std::get_if<Collective>(&op.work)) {
-    const bool divides = col->kind != CollectiveKind::all_reduce && col->kind != CollectiveKind::broadcast;
-    if (divides && col->count % group_size != 0) {
+    const bool splits = col->kind != CollectiveKind::all_reduce && col->kind != CollectiveKind::broadcast;
+    if (splits && col->count % group_size != 0) {
       add(fmt::format("{} elements do not divide by {} ranks", col->count, group_size));
     }
-    if (col->root < 0 || col->root >= group_size) add(fmt::format("root {} is outside its group", col->root));
+    if (col->root < 0 || col->root >= group_size) {
+      add(fmt::format("root {} is outside its group of {}", col->root, group_size));
+    }
+  }
+  const bool copies = std::holds_alternative<Copy>(op.work);
+  if (copies || std::holds_alternative<Elementwise>(op.work)) {
+    const bool arity = op.writes.size() == 1 && (copies ? op.reads.size() == 1 : !op.reads.empty());
+    if (!arity || std::any_of(op.reads.begin(), op.reads.end(),
+                              [&](const Slice& read) { return read.count != op.writes[0].count; })) {
+      add(fmt::format("reads elements {{{}}}, writes {{{}}}, needs one write and as many elements in {}",
+                      fmt::join(counts(op.reads), ", "), fmt::join(counts(op.writes), ", "),
+                      copies ? "one read" : "each read"));
+    }
   }
   const Shape shape = std::visit(ShapeOf{group_size}, op.work);
   const auto compare = [&](std::string_view side, const auto& wanted, const std::vector<Slice>& slices) {
@@ -134,17 +177,39 @@ void check_shapes(const Program& program, const RankClass& c, const Operation& o
   };
   compare("reads", shape.reads, op.reads);
   compare("writes", shape.writes, op.writes);
+  if (const auto* verify = std::get_if<Verify>(&op.work)) {
+    if (std::none_of(c.body.begin(), c.body.end(), [&](const Operation& o) { return o.id == verify->target; })) {
+      add("the body has no such operation");
+    }
+  }
 }
 
 // ---- events --------------------------------------------------------------------------------------------------------
+
+bool records_start(const Operation& op) {
+  const auto* record = std::get_if<Record>(&op.work);
+  return record != nullptr && record->moment == Moment::start;
+}
+
+// Whether the start record at `position` is followed at once by the operation that it marks. Anything in between that
+// waited, on this lane or on the host, could wait for the event itself.
+bool marks_an_operation(const RankClass& c, std::size_t position) {
+  const LaneId lane = c.body[position].lane;
+  while (position < c.body.size() && records_start(c.body[position]) && c.body[position].lane == lane) ++position;
+  return position < c.body.size() && c.body[position].lane == lane && !is_ordering(c.body[position].work);
+}
 
 void check_events(const Program& program, const RankClass& c, std::vector<Finding>& findings) {
   std::map<EventId, OpId> recorded;
   const auto add = [&](const Operation& op, const std::string& what) {
     findings.push_back({FindingKind::event, fmt::format("{} of class {}: {}", label(program, op), c.name, what)});
   };
-  for (const Operation& op : c.body) {
+  for (std::size_t i = 0; i < c.body.size(); ++i) {
+    const Operation& op = c.body[i];
     if (const auto* record = std::get_if<Record>(&op.work)) {
+      if (records_start(op) && !marks_an_operation(c, i)) {
+        add(op, "the next operation in issue order is not work on its lane, so it marks no start");
+      }
       if (!record->event.valid() || record->event.index() >= program.events.size()) {
         add(op, "the event is not declared");
       } else if (const auto [at, fresh] = recorded.emplace(record->event, op.id); !fresh) {
@@ -200,52 +265,45 @@ void check_races(const Program& program, const RankClass& c, std::vector<Finding
 
 // ---- meetings ------------------------------------------------------------------------------------------------------
 
-// What must be equal on all ranks at one position of a communicator's sequence.
-std::string meeting(const Collective& c) {
-  return fmt::format("{} of {} {} root {}", name(c.kind), c.count, name(c.dtype), c.root);
-}
-
-const Operation* collective_at(const RankClass& c, CommId comm, std::size_t position) {
+// What must be equal on all ranks of a group: the collectives of a communicator in issue order.
+std::vector<std::string> sequence(const RankClass& c, CommId comm) {
+  std::vector<std::string> result;
   for (const Operation& op : c.body) {
     const auto* col = std::get_if<Collective>(&op.work);
-    if (col != nullptr && col->comm == comm && position-- == 0) return &op;
+    if (col == nullptr || col->comm != comm) continue;
+    result.push_back(fmt::format("{} of {} {} root {}", name(col->kind), col->count, name(col->dtype), col->root));
   }
-  return nullptr;
+  return result;
 }
 
-void check_sequences(const Program& program, std::vector<Finding>& findings) {
+void check_sequences(const Program& program, const Ranks& ranks, std::vector<Finding>& findings) {
   for (std::size_t k = 0; k < program.communicators.size(); ++k) {
-    const CommId comm(k);
+    const Communicator& communicator = program.communicators[k];
     std::set<std::pair<const RankClass*, const RankClass*>> compared;
-    for (const auto& group : program.communicators[k].groups) {
-      const RankClass& first = program.class_of(group.front());
+    for (const auto& group : communicator.groups) {
+      const RankClass& first = ranks.class_of(group.front());
       for (const Rank rank : group) {
-        const RankClass& other = program.class_of(rank);
+        const RankClass& other = ranks.class_of(rank);
         if (&other == &first || !compared.emplace(&first, &other).second) continue;
-        for (std::size_t position = 0;; ++position) {
-          const Operation* a = collective_at(first, comm, position);
-          const Operation* b = collective_at(other, comm, position);
-          if (a == nullptr && b == nullptr) break;
-          const auto text = [](const Operation* op) {
-            return op == nullptr ? std::string("nothing") : meeting(std::get<Collective>(op->work));
-          };
-          if (text(a) == text(b)) continue;
-          findings.push_back(
-              {FindingKind::mismatch, fmt::format("communicator {}, collective {}: rank {} has {}, rank {} has {}",
-                                                  program.communicators[k].name, position, group.front().value, text(a),
-                                                  rank.value, text(b))});
-          break;
-        }
+        const auto left = sequence(first, CommId(k));
+        const auto right = sequence(other, CommId(k));
+        if (left == right) continue;
+        const auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin(), right.end());
+        findings.push_back(
+            {FindingKind::mismatch,
+             fmt::format("communicator {}, collective {}: rank {} has {}, rank {} has {}", communicator.name,
+                         l - left.begin(), group.front().value, l == left.end() ? "nothing" : *l, rank.value,
+                         r == right.end() ? "nothing" : *r)});
       }
     }
   }
 }
 
 // Every send of one rank to another on a communicator, and every receive, in order.
-void check_transfers(const Program& program, std::vector<Finding>& findings) {
+void check_transfers(const Program& program, const Ranks& ranks, std::vector<Finding>& findings) {
   struct Side {
-    std::vector<std::int64_t> sent;
-    std::vector<std::int64_t> received;
+    std::vector<std::string> sent;
+    std::vector<std::string> received;
   };
   std::map<std::tuple<CommId, Rank, Rank>, Side> pairs;
   for (const RankClass& c : program.classes) {
@@ -253,19 +311,15 @@ void check_transfers(const Program& program, std::vector<Finding>& findings) {
       const auto* e = std::get_if<Exchange>(&op.work);
       if (e == nullptr) continue;
       for (const Rank rank : c.members) {
-        const auto* group = group_of(program, e->comm, rank);
-        if (group == nullptr) continue;  // already a shape finding
-        std::size_t read = 0;
-        std::size_t written = 0;
+        const std::vector<Rank>& group = *ranks.group_of(e->comm, rank);
+        auto read = op.reads.begin();
+        auto write = op.writes.begin();
         for (const Transfer& t : e->transfers) {
-          if (t.peer < 0 || t.peer >= std::ssize(*group)) continue;
-          const Rank peer = (*group)[static_cast<std::size_t>(t.peer)];
+          const Rank peer = group[static_cast<std::size_t>(t.peer)];
           if (t.direction == Direction::send) {
-            pairs[{e->comm, rank, peer}].sent.push_back(read < op.reads.size() ? op.reads[read].count : -1);
-            ++read;
+            pairs[{e->comm, rank, peer}].sent.push_back(fmt::format("{} {}", (read++)->count, name(e->dtype)));
           } else {
-            pairs[{e->comm, peer, rank}].received.push_back(written < op.writes.size() ? op.writes[written].count : -1);
-            ++written;
+            pairs[{e->comm, peer, rank}].received.push_back(fmt::format("{} {}", (write++)->count, name(e->dtype)));
           }
         }
       }
@@ -274,173 +328,186 @@ void check_transfers(const Program& program, std::vector<Finding>& findings) {
   for (const auto& [key, side] : pairs) {
     if (side.sent == side.received) continue;
     const auto& [comm, from, to] = key;
-    findings.push_back({FindingKind::mismatch,
-                        fmt::format("communicator {}: rank {} sends {{{}}} elements to rank {}, which receives {{{}}}",
-                                    program.communicators[comm.index()].name, from.value, fmt::join(side.sent, ", "),
-                                    to.value, fmt::join(side.received, ", "))});
+    findings.push_back(
+        {FindingKind::mismatch, fmt::format("communicator {}: rank {} sends {{{}}} to rank {}, which receives {{{}}}",
+                                            program.communicators[comm.index()].name, from.value,
+                                            fmt::join(side.sent, ", "), to.value, fmt::join(side.received, ", "))});
   }
 }
 
 // ---- deadlock ------------------------------------------------------------------------------------------------------
 
+// What one rank of a class replays.
+struct Plan {
+  std::vector<std::vector<std::size_t>> lanes;         // the positions of each lane, in issue order
+  std::vector<std::vector<std::size_t>> predecessors;  // of each position
+  std::vector<std::vector<int>> places;                // of each position and meeting, in the sequence that it is in
+};
+
+// Collectives of one communicator meet in issue order, and so do the transfers between two ranks. With `one_collective`
+// a rank runs one collective at a time, also in issue order.
+Plan plan(const RankClass& c, std::size_t lanes, bool one_collective) {
+  Plan result;
+  result.lanes.resize(lanes);
+  const HappensBefore order(c.body, lanes);
+  std::optional<std::size_t> previous;  // collective
+  std::map<CommId, int> collectives;
+  std::map<std::tuple<CommId, Direction, int>, int> transfers;
+  for (std::size_t i = 0; i < c.body.size(); ++i) {
+    const Operation& op = c.body[i];
+    result.lanes[op.lane.index()].push_back(i);
+    std::vector<std::size_t>& predecessors = result.predecessors.emplace_back(order.predecessors(i));
+    std::vector<int>& places = result.places.emplace_back();
+    if (const auto* col = std::get_if<Collective>(&op.work)) {
+      places.push_back(collectives[col->comm]++);
+      if (one_collective && previous) predecessors.push_back(*previous);
+      previous = i;
+    } else if (const auto* e = std::get_if<Exchange>(&op.work)) {
+      for (const Transfer& t : e->transfers) places.push_back(transfers[{e->comm, t.direction, t.peer}]++);
+    }
+  }
+  return result;
+}
+
 // Replays a program without durations. An operation is done when its predecessors are, and what it meets has been
 // reached on every rank that takes part.
 class Replay {
  public:
-  explicit Replay(const Program& program) : program_(program) {
+  Replay(const Program& program, const Ranks& ranks, bool one_collective) : program_(program), ranks_(ranks) {
+    for (const RankClass& c : program.classes) plans_.emplace(&c, plan(c, program.lanes.size(), one_collective));
     for (int r = 0; r < program.ranks; ++r) {
-      const RankClass& c = program.class_of(Rank(r));
-      classes_.push_back(&c);
-      lanes_.emplace_back(program.lanes.size());
-      for (std::size_t i = 0; i < c.body.size(); ++i) lanes_.back()[c.body[i].lane.index()].positions.push_back(i);
-      done_.emplace_back(c.body.size(), false);
-      orders_.try_emplace(&c, c.body, program.lanes.size());
+      const RankClass& c = ranks.class_of(Rank(r));
+      states_.push_back({Rank(r), &c, &plans_.at(&c), std::vector<bool>(c.body.size()),
+                         std::vector<LaneState>(program.lanes.size())});
     }
   }
 
-  std::vector<Finding> run() {
+  // Where each lane that cannot go on stands: "ranks {0..3} at %7 ...; ranks ...". Empty: all finish.
+  std::string run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t r = 0; r < lanes_.size(); ++r) {
-        for (LaneState& lane : lanes_[r]) moved = advance(r, lane) || moved;
+      for (RankState& rank : states_) {
+        for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) moved = advance(rank, lane) || moved;
       }
     }
-    std::string stuck;
-    for (std::size_t r = 0; r < lanes_.size(); ++r) {
-      for (const LaneState& lane : lanes_[r]) {
-        if (lane.next < lane.positions.size()) {
-          stuck += fmt::format("{}rank {} at {}", stuck.empty() ? "" : "; ", r,
-                               label(program_, classes_[r]->body[lane.positions[lane.next]]));
+    std::map<std::pair<const RankClass*, std::size_t>, std::vector<Rank>> stuck;
+    for (const RankState& rank : states_) {
+      for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
+        const auto& positions = rank.plan->lanes[lane];
+        if (rank.lanes[lane].next < positions.size()) {
+          stuck[{rank.rank_class, positions[rank.lanes[lane].next]}].push_back(rank.rank);
         }
       }
     }
-    if (stuck.empty()) return {};
-    return {{FindingKind::deadlock, "no lane can go on: " + stuck}};
+    std::string text;
+    for (const auto& [at, ranks] : stuck) {
+      text += fmt::format("{}ranks {} at {}", text.empty() ? "" : "; ", describe(ranks),
+                          label(program_, at.first->body[at.second]));
+    }
+    return text;
   }
 
  private:
+  struct Meeting {
+    const int* arrived;
+    int needed;
+  };
   struct LaneState {
-    std::vector<std::size_t> positions;  // of the lane's operations, in issue order
-    std::size_t next = 0;
-    bool arrived = false;                               // counted at the meeting in front of it
-    std::vector<std::pair<std::string, int>> meetings;  // keys and how many arrivals complete each
+    std::size_t next = 0;           // index into the lane's positions
+    bool arrived = false;           // counted at the meetings in front of it
+    std::vector<Meeting> meetings;  // of the operation in front of it, once arrived
+  };
+  struct RankState {
+    Rank rank;
+    const RankClass* rank_class;
+    const Plan* plan;
+    std::vector<bool> done;  // by position
+    std::vector<LaneState> lanes;
   };
 
-  bool advance(std::size_t rank, LaneState& lane) {
+  bool advance(RankState& rank, std::size_t lane_index) {
+    const auto& positions = rank.plan->lanes[lane_index];
+    LaneState& lane = rank.lanes[lane_index];
     bool moved = false;
-    while (lane.next < lane.positions.size()) {
-      const std::size_t position = lane.positions[lane.next];
-      const Operation& op = classes_[rank]->body[position];
-      const auto& preds = orders_.at(classes_[rank]).predecessors(position);
-      if (!std::all_of(preds.begin(), preds.end(), [&](std::size_t p) { return done_[rank][p]; })) break;
+    for (; lane.next < positions.size(); ++lane.next) {
+      const std::size_t position = positions[lane.next];
       if (!lane.arrived) {
-        lane.meetings = meetings_of(rank, op);
-        for (const auto& [key, needed] : lane.meetings) ++arrivals_[key];
+        const auto& predecessors = rank.plan->predecessors[position];
+        if (!std::all_of(predecessors.begin(), predecessors.end(), [&](std::size_t p) { return rank.done[p]; })) break;
+        lane.meetings = arrive(rank, position);
         lane.arrived = true;
         moved = true;
       }
-      const bool met = std::all_of(lane.meetings.begin(), lane.meetings.end(),
-                                   [&](const auto& m) { return arrivals_[m.first] >= m.second; });
-      if (!met) break;
-      done_[rank][position] = true;
+      if (!std::all_of(lane.meetings.begin(), lane.meetings.end(),
+                       [](const Meeting& m) { return *m.arrived >= m.needed; })) {
+        break;
+      }
+      rank.done[position] = true;
       lane.arrived = false;
-      ++lane.next;
       moved = true;
     }
     return moved;
   }
 
-  std::vector<std::pair<std::string, int>> meetings_of(std::size_t rank, const Operation& op) {
-    std::vector<std::pair<std::string, int>> result;
-    const Rank self(rank);
-    if (const auto* c = std::get_if<Collective>(&op.work)) {
-      if (const auto* group = group_of(program_, c->comm, self)) {
-        const int n = ordinal_[fmt::format("c{} r{}", c->comm.value, rank)]++;
-        result.emplace_back(fmt::format("c{} g{} #{}", c->comm.value, group->front().value, n),
-                            static_cast<int>(group->size()));
-      }
-    } else if (const auto* e = std::get_if<Exchange>(&op.work)) {
-      const auto* group = group_of(program_, e->comm, self);
-      for (const Transfer& t : e->transfers) {
-        if (group == nullptr || t.peer < 0 || t.peer >= std::ssize(*group)) continue;
-        const int peer = (*group)[static_cast<std::size_t>(t.peer)].value;
+  // Counts a rank at all that its operation meets.
+  std::vector<Meeting> arrive(const RankState& rank, std::size_t position) {
+    std::vector<Meeting> result;
+    const auto meet = [&](std::array<int, 4> key, std::size_t needed) {
+      int& arrived = arrivals_[key];
+      ++arrived;
+      result.push_back({&arrived, static_cast<int>(needed)});
+    };
+    const Work& work = rank.rank_class->body[position].work;
+    const std::vector<int>& places = rank.plan->places[position];
+    if (const auto* c = std::get_if<Collective>(&work)) {
+      const std::vector<Rank>& group = *ranks_.group_of(c->comm, rank.rank);
+      meet({c->comm.value, group.front().value, -1, places[0]}, group.size());
+    } else if (const auto* e = std::get_if<Exchange>(&work)) {
+      const std::vector<Rank>& group = *ranks_.group_of(e->comm, rank.rank);
+      for (std::size_t i = 0; i < e->transfers.size(); ++i) {
+        const Transfer& t = e->transfers[i];
+        const int self = rank.rank.value;
+        const int peer = group[static_cast<std::size_t>(t.peer)].value;
         const bool send = t.direction == Direction::send;
-        const auto pair = fmt::format("x{} {}>{}", e->comm.value, send ? self.value : peer, send ? peer : self.value);
-        const int n = ordinal_[pair + (send ? " s" : " r")]++;
-        result.emplace_back(fmt::format("{} #{}", pair, n), 2);
+        meet({e->comm.value, send ? self : peer, send ? peer : self, places[i]}, 2);
       }
     }
     return result;
   }
 
   const Program& program_;
-  std::vector<const RankClass*> classes_;      // of each rank
-  std::vector<std::vector<LaneState>> lanes_;  // of each rank
-  std::vector<std::vector<bool>> done_;        // of each rank and position
-  std::map<const RankClass*, HappensBefore> orders_;
-  std::map<std::string, int> arrivals_;
-  std::map<std::string, int> ordinal_;
+  const Ranks& ranks_;
+  std::map<const RankClass*, Plan> plans_;
+  std::vector<RankState> states_;
+  std::map<std::array<int, 4>, int> arrivals_;  // of communicator, from (or first of group), to (or -1), place
 };
 
-// Collectives of two communicators in different orders on two ranks: each may hold what the other needs to start.
-void check_communicator_order(const Program& program, std::vector<Finding>& findings) {
-  const auto meets = [&](CommId comm, const RankClass& a, const RankClass& b) {
-    const auto& groups = program.communicators[comm.index()].groups;
-    return std::any_of(groups.begin(), groups.end(), [&](const std::vector<Rank>& group) {
-      const auto has = [&](const RankClass& c) {
-        return std::any_of(group.begin(), group.end(),
-                           [&](Rank r) { return index_in(c.members, r) < std::ssize(c.members); });
-      };
-      return has(a) && has(b);
-    });
-  };
-  const auto sequence = [&](const RankClass& c, const std::set<CommId>& shared) {
-    std::vector<CommId> result;
-    for (const Operation& op : c.body) {
-      const auto* col = std::get_if<Collective>(&op.work);
-      if (col != nullptr && shared.contains(col->comm)) result.push_back(col->comm);
-    }
-    return result;
-  };
-  for (std::size_t i = 0; i < program.classes.size(); ++i) {
-    for (std::size_t j = i + 1; j < program.classes.size(); ++j) {
-      const RankClass& a = program.classes[i];
-      const RankClass& b = program.classes[j];
-      std::set<CommId> shared;
-      for (std::size_t k = 0; k < program.communicators.size(); ++k) {
-        if (meets(CommId(k), a, b)) shared.insert(CommId(k));
-      }
-      const auto left = sequence(a, shared);
-      const auto right = sequence(b, shared);
-      // Unequal lengths are a mismatch, found elsewhere.
-      if (shared.size() < 2 || left == right || left.size() != right.size()) continue;
-      const auto [x, y] = std::mismatch(left.begin(), left.end(), right.begin());
-      findings.push_back({FindingKind::deadlock,
-                          fmt::format("class {} issues a collective of communicator {} where class {} issues one of "
-                                      "communicator {}: issue them in one order on all ranks",
-                                      a.name, program.communicators[x->index()].name, b.name,
-                                      program.communicators[y->index()].name)});
-    }
+void check_deadlock(const Program& program, const Ranks& ranks, std::vector<Finding>& findings) {
+  if (const std::string stuck = Replay(program, ranks, false).run(); !stuck.empty()) {
+    findings.push_back({FindingKind::deadlock, "no lane can go on: " + stuck});
+  } else if (const std::string crossed = Replay(program, ranks, true).run(); !crossed.empty()) {
+    findings.push_back(
+        {FindingKind::deadlock, "a device that runs one collective at a time hangs: " + crossed +
+                                    ": issue the collectives of all communicators in one order on all ranks"});
   }
 }
 
 }  // namespace
 
 std::vector<Finding> check(const Program& program) {
+  const Ranks ranks(program);
   std::vector<Finding> findings;
   for (const RankClass& c : program.classes) {
     for (const auto* part : {&c.prologue, &c.body, &c.epilogue}) {
-      for (const Operation& op : *part) check_shapes(program, c, op, findings);
+      for (const Operation& op : *part) check_shapes(program, ranks, c, op, findings);
     }
     check_events(program, c, findings);
   }
-  if (!findings.empty()) return findings;  // the checks below read the slices and events
+  if (!findings.empty()) return findings;  // the checks below rely on shapes and events
   for (const RankClass& c : program.classes) check_races(program, c, findings);
-  check_sequences(program, findings);
-  check_transfers(program, findings);
-  check_communicator_order(program, findings);
-  const std::vector<Finding> stuck = Replay(program).run();
-  findings.insert(findings.end(), stuck.begin(), stuck.end());
+  check_sequences(program, ranks, findings);
+  check_transfers(program, ranks, findings);
+  check_deadlock(program, ranks, findings);
   return findings;
 }
 

@@ -15,7 +15,7 @@ namespace ovl {
 
 class HappensBefore {
  public:
-  // Positions below are indices into `operations`, which must outlive nothing: everything needed is copied.
+  // Positions below are indices into `operations`, which are not needed afterwards.
   HappensBefore(std::span<const Operation> operations, std::size_t lanes);
 
   // Whether a has finished before b may begin; false for a == b. A start event orders only what precedes its record.

@@ -3,25 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "base/random.hpp"
 
 namespace ovl {
 namespace {
-
-std::string ranks_text(const std::vector<Rank>& ranks) {
-  // Runs of consecutive ranks print as first..last, so that 1,024 equal ranks are one line.
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1].value == ranks[j].value + 1) ++j;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i].value);
-    if (j > i) text += fmt::format("..{}", ranks[j].value);
-    i = j + 1;
-  }
-  return "{" + text + "}";
-}
 
 std::string slices_text(const Program& program, const std::vector<Slice>& slices) {
   std::string text;
@@ -65,7 +50,9 @@ void print_part(std::string& out, const Program& program, std::string_view part,
   if (list.empty()) return;
   out += fmt::format("  {}\n", part);
   for (const Operation& op : list) {
-    out += fmt::format("    %{} @{} {}", op.id.value, program.lanes.at(op.lane.index()).name, describe(op));
+    const Lane& lane = program.lanes.at(op.lane.index());
+    out += fmt::format("    %{} @{} {}", op.id.value, lane.name, describe(op));
+    if (op.role != lane.role) out += fmt::format(" role={}", name(op.role));  // as in a serial arm
     if (!op.reads.empty()) out += " <- " + slices_text(program, op.reads);
     if (!op.writes.empty()) out += " -> " + slices_text(program, op.writes);
     out += '\n';
@@ -76,6 +63,18 @@ void print_part(std::string& out, const Program& program, std::string_view part,
 
 std::string describe(const Operation& operation) { return std::visit(Describer{}, operation.work); }
 
+std::string describe(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1].value == ranks[j].value + 1) ++j;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i].value);
+    if (j > i) text += fmt::format("..{}", ranks[j].value);
+    i = j + 1;
+  }
+  return "{" + text + "}";
+}
+
 std::string print(const Program& program) {
   std::string out = fmt::format("program {} ranks={}{}\n", program.name, program.ranks, program.graph ? " graph" : "");
   for (const Lane& l : program.lanes) {
@@ -85,15 +84,18 @@ std::string print(const Program& program) {
   for (std::size_t i = 0; i < program.communicators.size(); ++i) {
     const Communicator& c = program.communicators[i];
     out += fmt::format("comm {} {} transport={} channels={} groups=", i, c.name, c.transport, c.channels);
-    for (const auto& group : c.groups) out += ranks_text(group);
+    for (const auto& group : c.groups) out += describe(group);
     out += '\n';
+  }
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    out += fmt::format("event {} {}\n", i, program.events[i].name);
   }
   for (const Buffer& b : program.buffers) {
     out += fmt::format("buffer {} {} count={} memory={} copies={}\n", b.name, name(b.dtype), b.count, name(b.memory),
                        b.copies);
   }
   for (const RankClass& c : program.classes) {
-    out += fmt::format("class {} ranks={}\n", c.name, ranks_text(c.members));
+    out += fmt::format("class {} ranks={}\n", c.name, describe(c.members));
     print_part(out, program, "prologue", c.prologue);
     print_part(out, program, "body", c.body);
     print_part(out, program, "epilogue", c.epilogue);

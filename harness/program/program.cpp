@@ -46,6 +46,14 @@ bool is_ordering(const Work& work) {
          std::holds_alternative<HostSync>(work);
 }
 
+OpId free_id(const RankClass& rank_class) {
+  OpId largest;
+  for (const auto* part : {&rank_class.prologue, &rank_class.body, &rank_class.epilogue}) {
+    for (const Operation& op : *part) largest = std::max(largest, op.id);
+  }
+  return OpId(largest.value + 1);
+}
+
 Bytes memory_per_rank(const Program& program) {
   Bytes total;
   for (const Buffer& b : program.buffers) total += size_of(b.dtype) * b.count * b.copies;

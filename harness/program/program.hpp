@@ -174,8 +174,8 @@ struct Verify {
   OpId target;
 };
 enum class Moment { completion, start };
-// Fires when everything issued before it on its lane has finished (completion), or when the next operation on its lane
-// starts (start).
+// Fires when everything issued before it on its lane has finished (completion), or when the operation that it marks
+// starts (start): the one issued right after it, on its lane, which does work. Several start records may mark one.
 struct Record {
   EventId event;
   Moment moment = Moment::completion;
@@ -222,9 +222,12 @@ struct Program {
 // record, wait and host_sync order others and do no work of their own.
 [[nodiscard]] bool is_ordering(const Work& work);
 
+// An id that no operation of the class has, nor any above it.
+[[nodiscard]] OpId free_id(const RankClass& rank_class);
+
 // Bytes of one rank: the declared buffers, all copies.
 [[nodiscard]] Bytes memory_per_rank(const Program& program);
-// 2·m·n·k·repeat over the body's GEMMs of one rank.
+// 2·m·n·k·repeat.
 [[nodiscard]] Flops flops_of(const Gemm& gemm);
 
 }  // namespace ovl

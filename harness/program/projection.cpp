@@ -4,19 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "program/order.hpp"
 
 namespace ovl {
 namespace {
-
-int first_free_id(const RankClass& c) {
-  int next = 0;
-  for (const auto* part : {&c.prologue, &c.body, &c.epilogue}) {
-    for (const Operation& op : *part) next = std::max(next, op.id.value + 1);
-  }
-  return next;
-}
 
 // The body's operations of one role, with the order that the whole body guarantees among them and no more edges than
 // that takes: for every kept operation b and other lane, the last kept a before b, unless b already follows it.
@@ -25,8 +18,8 @@ std::vector<Operation> contract(Program& out, const RankClass& source, Role role
   const HappensBefore order(body, out.lanes.size());
 
   std::vector<std::size_t> kept;
-  std::map<std::size_t, std::vector<std::size_t>> followers;  // a -> all b that wait for it
-  std::map<std::size_t, std::vector<std::size_t>> leaders;    // b -> the a it waits for
+  std::map<std::size_t, std::vector<std::size_t>> leaders;  // b -> the a it waits for
+  std::set<std::size_t> followed;                           // every a that some b waits for
   for (std::size_t b = 0; b < body.size(); ++b) {
     if (is_ordering(body[b].work) || body[b].role != role) continue;
     std::map<LaneId, std::size_t> candidates;  // the last one before b on each other lane
@@ -45,37 +38,38 @@ std::vector<Operation> contract(Program& out, const RankClass& source, Role role
     };
     for (const auto& [lane, a] : candidates) {
       if (implied(a)) continue;
-      followers[a].push_back(b);
       leaders[b].push_back(a);
+      followed.insert(a);
     }
     kept.push_back(b);
   }
 
   std::vector<Operation> result;
   std::map<std::size_t, EventId> event_of;
-  int id = first_free_id(source);
+  int id = free_id(source).value;
   for (const std::size_t i : kept) {
     for (const std::size_t a : leaders[i]) {
-      result.push_back({OpId(id++), body[i].lane, body[i].role, Wait{event_of.at(a)}, {}, {}});
+      result.push_back({OpId(id++), body[i].lane, role, Wait{event_of.at(a)}, {}, {}});
     }
     result.push_back(body[i]);
-    if (!followers[i].empty()) {
+    if (followed.contains(i)) {
       out.events.push_back({"after %" + std::to_string(body[i].id.value)});
-      event_of[i] = EventId(out.events.size() - 1);
-      result.push_back({OpId(id++), body[i].lane, body[i].role, Record{event_of[i], Moment::completion}, {}, {}});
+      const EventId event(out.events.size() - 1);
+      event_of.emplace(i, event);
+      result.push_back({OpId(id++), body[i].lane, role, Record{event, Moment::completion}, {}, {}});
     }
   }
   return result;
 }
 
-std::vector<Operation> serialise(const std::vector<Operation>& body) {
-  std::vector<Operation> result;
-  for (const Operation& op : body) {
-    if (is_ordering(op.work)) continue;
-    result.push_back(op);
-    result.back().lane = result.front().lane;
-  }
-  return result;
+std::vector<Operation> serialise(std::vector<Operation> body) {
+  std::erase_if(body, [](const Operation& op) { return is_ordering(op.work); });
+  auto lead = std::find_if(body.begin(), body.end(), [](const Operation& op) { return op.role == Role::compute; });
+  if (lead == body.end()) lead = body.begin();
+  if (lead == body.end()) return body;
+  const LaneId lane = lead->lane;
+  for (Operation& op : body) op.lane = lane;
+  return body;
 }
 
 std::vector<Operation> hollow(std::vector<Operation> body) {
@@ -87,11 +81,21 @@ std::vector<Operation> hollow(std::vector<Operation> body) {
   return body;
 }
 
+// What an arm does not run as it was, it cannot verify.
+void drop_verifies(RankClass& c) {
+  std::erase_if(c.epilogue, [&](const Operation& op) {
+    const auto* verify = std::get_if<Verify>(&op.work);
+    return verify != nullptr && std::none_of(c.body.begin(), c.body.end(), [&](const Operation& target) {
+             return target.id == verify->target && !std::holds_alternative<Busy>(target.work);
+           });
+  });
+}
+
 }  // namespace
 
 Program project(const Program& program, Arm arm) {
+  if (arm == Arm::overlapped) return program;
   Program out = program;
-  if (arm == Arm::overlapped) return out;
   out.name += std::string(":") + std::string(name(arm));
   if (arm != Arm::empty) out.events.clear();
   for (std::size_t c = 0; c < program.classes.size(); ++c) {
@@ -104,6 +108,7 @@ Program project(const Program& program, Arm arm) {
       case Arm::serial: body = serialise(source.body); break;
       case Arm::overlapped: break;
     }
+    drop_verifies(out.classes[c]);
   }
   return out;
 }

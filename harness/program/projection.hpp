@@ -20,10 +20,13 @@ struct EnumNames<Arm> {
                                                                {Arm::overlapped, "overlapped"}};
 };
 
-// empty: every operation becomes one of no duration: what the harness itself costs.
-// compute, comm: only operations of that role; order that ran through the dropped ones is kept by new events.
-// serial: everything on the lane of the first operation, in issue order, without events.
-// overlapped: the program itself.
+// empty: every operation becomes one of no duration, on its lane, with all events: what the harness itself costs.
+// compute, comm: only operations of that role; order that ran through dropped ones is kept by new events, no more than
+// it takes. A start event or a host_sync leaves only the order that it implied.
+// serial: everything on the lane of the first compute operation (communication, if there is none), in issue order,
+// without events. Ranks that meet in crossed order on lanes side by side (a send on one, a receive on the other) have
+// no serial arm: check() finds its deadlock. overlapped: the program itself. Each but the last is called
+// <program>:<arm>. What an arm no longer does, its epilogue no longer verifies.
 Program project(const Program& program, Arm arm);
 
 }  // namespace ovl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/models.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -113,8 +115,6 @@ constexpr std::int64_t largest_dimension = std::numeric_limits<std::int32_t>::ma
 
 std::int64_t kv_width(const Transformer& model) { return model.hidden / model.heads * model.kv_heads; }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -133,7 +133,7 @@ std::int64_t parse_count(std::string_view digits, std::int64_t most, const std::
   const auto [rest, ec] = std::from_chars(digits.data(), end, count);
   const bool whole = rest == end && !digits.empty();
   if (whole && (ec == std::errc::result_out_of_range ? digits.front() != '-' : count > most)) {
-    throw usage_error(what + " is too large", "it is at most " + std::to_string(most), instead);
+    throw usage_error(what + " is too large", fmt::format("it is at most {}", most), instead);
   }
   if (ec != std::errc{} || !whole || count < 1) {
     throw usage_error(what + " is not a positive whole number", "", instead);
@@ -154,8 +154,8 @@ Name split_name(std::string_view text) {
   const std::size_t colon = name.find(':');
   Name parsed{name.substr(0, colon), colon == std::string_view::npos ? "" : name.substr(colon + 1), {}};
   if (at != std::string_view::npos) {
-    parsed.tokens = parse_count(text.substr(at + 1), largest_dimension, "number of tokens in " + quoted(text),
-                                "type for example " + std::string(name) + "@512");
+    parsed.tokens = parse_count(text.substr(at + 1), largest_dimension, fmt::format("number of tokens in \"{}\"", text),
+                                fmt::format("type for example {}@512", name));
   }
   return parsed;
 }
@@ -189,9 +189,10 @@ constexpr std::array<LayerKind, 6> layer_kinds{{{"qkv", false, qkv_width, hidden
 GemmShape parse_shape(std::string_view text) {
   constexpr std::string_view instead = "type m x n x k, for example 4096x4096x4096, or a layer such as mlp:gpt2-small";
   const std::vector<std::string_view> sizes = split(text, 'x');
-  if (sizes.size() != 3) throw usage_error("gemm " + quoted(text) + " is not a shape", "it needs three sizes", instead);
+  if (sizes.size() != 3)
+    throw usage_error(fmt::format("gemm \"{}\" is not a shape", text), "it needs three sizes", instead);
   const auto dimension = [&](std::size_t i) {
-    return parse_count(sizes[i], largest_dimension, "size " + quoted(sizes[i]) + " in gemm " + quoted(text), instead);
+    return parse_count(sizes[i], largest_dimension, fmt::format("size \"{}\" in gemm \"{}\"", sizes[i], text), instead);
   };
   return {dimension(0), dimension(1), dimension(2)};
 }
@@ -201,7 +202,7 @@ GemmShape checked(GemmShape shape, std::string_view text) {
   constexpr std::int64_t most = std::int64_t{1} << 60;
   const auto& [m, n, k] = shape;
   if (m > most / k || n > most / k || m > most / n) {
-    throw usage_error("gemm " + quoted(text) + " is too large", "a matrix has at most 2^60 elements",
+    throw usage_error(fmt::format("gemm \"{}\" is too large", text), "a matrix has at most 2^60 elements",
                       "use smaller sizes");
   }
   return shape;
@@ -211,17 +212,17 @@ std::vector<Bytes> parse_range(std::string_view text, std::string_view first, st
                                std::string_view step) {
   constexpr std::size_t most = 1000;
   const std::string example = "type for example 64KiB:256MiB:x4 or 1MiB:4MiB:+1MiB";
-  const std::string range = "range " + quoted(text);
+  const std::string range = fmt::format("range \"{}\"", text);
   const Bytes start = parse_bytes(first);
   const Bytes end = parse_bytes(last);
   if (end < start) {
     throw usage_error(range + " does not progress", "it ends below its start",
-                      "type " + std::string(last) + ":" + std::string(first) + ":" + std::string(step));
+                      fmt::format("type {}:{}:{}", last, first, step));
   }
   const bool times = step.starts_with('x');
   if (!times && !step.starts_with('+')) {
-    throw usage_error(range + " has the unknown step " + quoted(step), "a step is x and a factor, or + and a size",
-                      example);
+    throw usage_error(fmt::format("{} has the unknown step \"{}\"", range, step),
+                      "a step is x and a factor, or + and a size", example);
   }
   const std::string_view amount = step.substr(1);
   const std::int64_t factor =
@@ -233,7 +234,7 @@ std::vector<Bytes> parse_range(std::string_view text, std::string_view first, st
   std::vector<Bytes> sizes;
   for (Bytes size = start;;) {
     if (sizes.size() == most) {
-      throw usage_error(range + " has more than " + std::to_string(most) + " sizes", "", "take larger steps");
+      throw usage_error(fmt::format("{} has more than {} sizes", range, most), "", "take larger steps");
     }
     sizes.push_back(size);
     // Compared before stepping, so that no step overflows.
@@ -301,7 +302,7 @@ GemmShape named_gemm(std::string_view text) {
 std::vector<std::string> gemm_names() {
   std::vector<std::string> names;
   for (const Transformer& model : table) {
-    for (const LayerKind& kind : layer_kinds) names.push_back(std::string(kind.name) + ":" + std::string(model.name));
+    for (const LayerKind& kind : layer_kinds) names.push_back(fmt::format("{}:{}", kind.name, model.name));
   }
   return names;
 }
@@ -328,12 +329,12 @@ Bytes named_message(std::string_view text) {
 }
 
 std::vector<std::string> message_names() {
-  std::vector<std::string> names{"bucket:ddp-default", "bucket:ddp-first", "model:" + std::string(resnet50)};
+  std::vector<std::string> names{"bucket:ddp-default", "bucket:ddp-first", fmt::format("model:{}", resnet50)};
   for (const Transformer& model : table) {
-    for (const std::string_view kind : {"layer:", "model:", "activation:"}) {
-      names.push_back(std::string(kind) + std::string(model.name));
+    for (const std::string_view kind : {"layer", "model", "activation"}) {
+      names.push_back(fmt::format("{}:{}", kind, model.name));
     }
-    if (model.experts > 1) names.push_back("dispatch:" + std::string(model.name));
+    if (model.experts > 1) names.push_back(fmt::format("dispatch:{}", model.name));
   }
   return names;
 }
@@ -344,7 +345,7 @@ std::vector<Bytes> parse_byte_list(std::string_view text) {
     const std::vector<std::string_view> parts = split(item, ':');
     const bool number = !item.empty() && (item.front() == '-' || (item.front() >= '0' && item.front() <= '9'));
     if (number && parts.size() == 2) {
-      throw usage_error("range " + quoted(item) + " has no step", "", "type for example " + std::string(item) + ":x4");
+      throw usage_error(fmt::format("range \"{}\" has no step", item), "", fmt::format("type for example {}:x4", item));
     }
     if (number && parts.size() == 3) {
       const std::vector<Bytes> range = parse_range(item, parts[0], parts[1], parts[2]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -42,9 +43,13 @@ std::vector<Interval> bootstrap_intervals(std::size_t rounds, std::size_t count,
   if (rounds < 2) return intervals;
 
   const auto resamples = static_cast<std::size_t>(options.resamples);
-  const std::size_t block = options.block == 0 ? automatic_block(rounds) : options.block;
+  const std::size_t block = std::min(options.block == 0 ? automatic_block(rounds) : options.block, rounds / 2);
   Random random(mix64(options.seed));  // the streams of neighbouring seeds are one stream, shifted
   std::vector<std::size_t> drawn(rounds);
+  std::iota(drawn.begin(), drawn.end(), std::size_t{0});
+  std::vector<double> measured(count);
+  statistics(drawn, measured);
+
   std::vector<double> values(count);
   std::vector<std::vector<double>> resampled(count, std::vector<double>(resamples));
   for (std::size_t r = 0; r < resamples; ++r) {
@@ -52,9 +57,12 @@ std::vector<Interval> bootstrap_intervals(std::size_t rounds, std::size_t count,
     statistics(drawn, values);
     for (std::size_t s = 0; s < count; ++s) resampled[s][r] = values[s];
   }
+
   const double tail = (1 - options.confidence) / 2;
+  const double widening = 1 / std::sqrt(1 - static_cast<double>(block) / static_cast<double>(rounds));
   for (std::size_t s = 0; s < count; ++s) {
-    intervals[s] = {quantile(resampled[s], tail), quantile(resampled[s], 1 - tail)};
+    const auto end = [&](double p) { return measured[s] + widening * (quantile(resampled[s], p) - measured[s]); };
+    intervals[s] = {end(tail), end(1 - tail)};
   }
   return intervals;
 }

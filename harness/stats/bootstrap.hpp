@@ -6,8 +6,14 @@
 // block bootstrap of Politis and Romano, "A circular block-resampling procedure for stationary data", 1992.
 //
 // Intervals are between percentiles of the resampled statistic (Efron and Tibshirani, "An introduction to the
-// bootstrap", 1993, chapter 13). The corrected variant (BCa) is not used: it needs a jackknife, which is not consistent
-// for medians (the same, section 11.6).
+// bootstrap", 1993, chapter 13), widened around the statistic of the rounds as they were measured: blocks drawn from n
+// / b blocks vary too little by the factor 1 - b / n, as a variance that divides by n does, and with 20 rounds that is
+// felt. The corrected variant (BCa) is not used: it needs a jackknife, which is not consistent for medians (the same,
+// section 11.6).
+//
+// With 20 rounds and independent noise a 95 % interval of the hidden share holds the truth about 94 times in 100. Where
+// neighbouring rounds are correlated by more than about a half it is too narrow, as any interval from one short run is:
+// that is what repeated process launches are for.
 #pragma once
 
 #include <cstddef>
