@@ -11,6 +11,7 @@ pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
+  find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 endif()
 
 set(OVL_MPI AUTO CACHE STRING "MPI: AUTO, ON or OFF")
@@ -21,3 +22,55 @@ foreach(option OVL_MPI OVL_CUDA)
     message(FATAL_ERROR "${option} is \"${${option}}\"; type AUTO, ON or OFF")
   endif()
 endforeach()
+
+# ovl_unmet(<option> <reason> <instead>): what was asked for with ON cannot be had; AUTO goes on without it.
+function(ovl_unmet option reason instead)
+  if(${option} STREQUAL ON)
+    message(FATAL_ERROR "${option}=ON cannot be met: ${reason}; ${instead}")
+  endif()
+  message(STATUS "${option}=${${option}}: ${reason}")
+endfunction()
+
+# CUDA: sets OVL_HAVE_CUDA when a compiler, cuBLAS and NCCL are there and this tree has the backend. The language is not
+# enabled here: only the backend's own folder does that, so the rest never needs nvcc.
+set(OVL_HAVE_CUDA FALSE)
+if(NOT OVL_CUDA STREQUAL OFF)
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit 12.4 QUIET)
+  find_package(NCCL QUIET)
+  if(NOT CMAKE_CUDA_COMPILER)
+    ovl_unmet(OVL_CUDA "no CUDA compiler" "install the CUDA toolkit 12.4 or later and put nvcc on PATH, or type -DOVL_CUDA=OFF")
+  elseif(NOT TARGET CUDA::cublasLt)
+    ovl_unmet(OVL_CUDA "${CMAKE_CUDA_COMPILER} comes without a toolkit of 12.4 or later that has cuBLAS"
+              "install libcublas-dev of the toolkit, or type -DCUDAToolkit_ROOT=<toolkit>")
+  elseif(NOT NCCL_FOUND)
+    ovl_unmet(OVL_CUDA "CUDA toolkit ${CUDAToolkit_VERSION} found, but no NCCL"
+              "install libnccl-dev, or set NCCL_HOME to the folder that holds include/nccl.h and lib/")
+  elseif(NOT EXISTS ${PROJECT_SOURCE_DIR}/harness/backend/cuda/CMakeLists.txt)
+    ovl_unmet(
+      OVL_CUDA
+      "CUDA toolkit ${CUDAToolkit_VERSION} and NCCL ${NCCL_VERSION} found; the cuda backend is not part of this version"
+      "type -DOVL_CUDA=AUTO to build without it")
+  else()
+    message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} and NCCL ${NCCL_VERSION} found")
+    set(OVL_HAVE_CUDA TRUE)
+  endif()
+endif()
+
+# MPI: sets OVL_HAVE_MPI and MPI::MPI_C. Only what compares with MPI or runs over it links it; nothing else needs it.
+set(OVL_HAVE_MPI FALSE)
+if(NOT OVL_MPI STREQUAL OFF)
+  include(CheckLanguage)
+  check_language(C)
+  if(CMAKE_C_COMPILER)
+    enable_language(C) # FindMPI asks the C compiler about the C interface
+    find_package(MPI QUIET COMPONENTS C)
+  endif()
+  if(MPI_C_FOUND)
+    message(STATUS "MPI ${MPI_C_VERSION} found: ${MPI_C_LIBRARIES}")
+    set(OVL_HAVE_MPI TRUE)
+  else()
+    ovl_unmet(OVL_MPI "no MPI with a C interface" "install libopenmpi-dev and openmpi-bin, or type -DOVL_MPI=OFF")
+  endif()
+endif()

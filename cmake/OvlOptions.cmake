@@ -20,6 +20,7 @@ target_compile_options(
     -Wno-missing-field-initializers # designated initialisers rely on the defaults
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>            # GCC 12 invents overlaps in std::string (bug 105651)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> # ... and unset members in a moved std::variant (bug 105562)
+    $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas> # `GCC ivdep` is for the other compiler
     $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
 target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
 if(OVL_SANITIZE)

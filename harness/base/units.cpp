@@ -27,16 +27,18 @@ constexpr std::array<Suffix, 7> suffixes{{{"GiB", std::int64_t{1} << 30},
 
 std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
+Error too_large(std::string_view text) {
+  return usage_error("size " + quoted(text) + " is too large", "a size is at most 2^63 - 1 bytes",
+                     "use a smaller size");
+}
+
 }  // namespace
 
 Bytes parse_bytes(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, ec] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (ec == std::errc::result_out_of_range) {
-    throw usage_error("size " + quoted(text) + " is too large", "a size is at most 2^63 - 1 bytes",
-                      "use a smaller size");
-  }
+  if (ec == std::errc::result_out_of_range) throw too_large(text);
   if (ec != std::errc{} || !std::isfinite(number)) {
     throw usage_error("size " + quoted(text) + " is not a size", "it does not begin with a number",
                       "type for example 64KiB, 25MiB or 26214400");
@@ -63,16 +65,16 @@ Bytes parse_bytes(std::string_view text) {
     throw usage_error("size " + quoted(text) + " is not positive", "a size is at least 1 byte",
                       "type for example 64KiB");
   }
-  const double bytes = number * static_cast<double>(factor);
-  if (bytes >= 0x1p63) {
-    throw usage_error("size " + quoted(text) + " is too large", "a size is at most 2^63 - 1 bytes",
-                      "use a smaller size");
-  }
-  // A plain integer keeps every digit; a double would round above 2^53.
+  // A whole number keeps every digit; a double would round above 2^53.
   const std::string_view digits = text.substr(0, text.size() - suffix.size());
   std::int64_t whole = 0;
   const auto [wrest, wec] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
-  if (wec == std::errc{} && wrest == digits.data() + digits.size()) return Bytes(whole * factor);
+  if (wec == std::errc{} && wrest == digits.data() + digits.size()) {
+    if (whole > std::numeric_limits<std::int64_t>::max() / factor) throw too_large(text);
+    return Bytes(whole * factor);
+  }
+  const double bytes = number * static_cast<double>(factor);
+  if (bytes >= 0x1p63) throw too_large(text);
   if (bytes != std::floor(bytes)) {
     throw usage_error("size " + quoted(text) + " is not a whole number of bytes", "", "round it to whole bytes");
   }

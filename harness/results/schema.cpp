@@ -46,7 +46,7 @@ std::vector<Column> common() {
       integer("buffer_copies", "1", "copies that the replays rotate through"),
       text("verify", "exact+random, off, or what failed"),
       // how it was measured
-      text("interleave", "round, sample or block"),
+      text("interleave", "sample: every arm once a round, in random order; block: seconds on each arm"),
       integer("repeats", "1", "operations of each kind in one timed window; times are per operation"),
       integer("rounds", "1", "rounds used, each with all arms once"),
       integer("rounds_spoilt", "1", "rounds measured in noisy blocks, kept in samples.csv with used = 0"),
@@ -83,7 +83,7 @@ std::vector<Column> common() {
   c.push_back(real("core_distance", "s", "host: median one-way core-to-core latency over the blocks used"));
   c.push_back(real("core_distance_low", "s", "smallest reading"));
   c.push_back(real("core_distance_high", "s", "largest reading"));
-  c.push_back(real("busy_core_ratio", "1", "host: work rate of a core while the others are busy / alone, median"));
+  c.push_back(real("busy_core_slowdown", "1", "host: time of fixed work while the other cores are busy / alone, median"));
   c.push_back(real("steal_share", "1", "host: stolen CPU time / elapsed, largest over the blocks used"));
   c.push_back(
       real("foreign_cpu_share", "1", "host: CPU time of other processes / elapsed, largest over the blocks used"));

@@ -52,10 +52,15 @@ class Row {
 // RFC 4180 with '\n': a field with a comma, quote, CR or LF is quoted, quotes doubled.
 std::string csv_header(const Schema& schema);  // ends with '\n'
 std::string csv_line(const Row& row);          // ends with '\n'
+std::string csv_line(const std::vector<std::string>& fields);
 std::string format_value(const Value& value);
 
 // Splits one CSV text into records. An unterminated last line (no '\n') is dropped: it was being written when the
 // writer died. Throws Error(failure) with the line number for text that is not CSV.
 std::vector<std::vector<std::string>> parse_csv(std::string_view text);
+
+// One record of a table, typed by its schema; the inverse of csv_line, but that an empty text reads back as unknown.
+// Throws Error(failure) naming the column for a record that is not of this schema.
+Row parse_row(const Schema& schema, const std::vector<std::string>& fields);
 
 }  // namespace ovl

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A claim between runs needs several process launches: memory layout, core placement and library state are drawn anew
+// with every process, and no number of samples inside one sees that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/table.hpp"
+
+namespace ovl {
+
+// Runs this program again with the same command line as launch `index` of the run in --out, and waits. Returns its
+// exit code; a process that died by a signal gives 128 + signal. Throws Error(failure) when it cannot be started.
+int run_launch(const std::vector<std::string>& command_line, int index);
+
+// launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is for one
+// further launch (Student t over the launches' medians, stats/student.hpp); `agree` counts the launches whose value
+// lies in the interval that the others predict.
+std::vector<Row> launch_rows(const std::vector<Row>& summary);
+
+// Those rows for people.
+std::string launches_text(const std::vector<Row>& launches);
+
+}  // namespace ovl

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What people read at the end: pure functions from rows of summary.csv to text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+#include "results/table.hpp"
+
+namespace ovl {
+
+// A table of the cases with intervals, then each case in words.
+std::string table_text(const std::vector<Row>& rows);
+
+// Header and rows of the whole summary.
+std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows);
+
+// An array of objects; unknown values are null.
+std::string rows_as_json(const std::vector<Row>& rows);
+
+// The parts of the keys that differ between the rows, "axis=value" joined by a space: what names a row in a table.
+std::vector<std::string> distinguishing_names(const std::vector<Row>& rows);
+
+}  // namespace ovl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An arm made ready to replay: for every thread a flat list of steps. All addresses, counters and positions are known
+// beforehand; a replay walks the lists.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backend/host/clock.hpp"
+#include "backend/host/group.hpp"
+#include "backend/host/layout.hpp"
+#include "backend/host/memory.hpp"
+#include "backend/host/signal.hpp"
+#include "backend/host/workers.hpp"
+#include "program/program.hpp"
+
+namespace ovl::host {
+
+// A slice of a rotating buffer.
+struct Region {
+  std::byte* first = nullptr;  // in copy 0
+  std::int64_t stride = 0;     // bytes to the next copy
+  std::int64_t copies = 1;
+  std::int64_t count = 0;  // elements
+
+  [[nodiscard]] std::byte* at(std::int64_t slot) const { return first + stride * (slot % copies); }
+};
+
+struct GemmStep {
+  Gemm gemm;
+  Region a;
+  Region b;
+  Region c;
+};
+struct CollectiveStep {
+  Group* group = nullptr;
+  int member = 0;
+  int channel = 0;
+  CollectiveCall call;  // input and output are set by the slot
+  Region input;
+  Region output;
+};
+struct ExchangeStep {
+  Group* group = nullptr;
+  int member = 0;
+  std::vector<Message> messages;  // memory is set by the slot
+  std::vector<Region> regions;    // of the messages
+};
+struct CopyStep {
+  Region to;
+  Region from;
+  std::int64_t bytes = 0;
+};
+struct BusyStep {
+  Stamp duration = 0;
+};
+struct AddStep {
+  DType dtype = DType::f32;
+  Region to;
+  std::vector<Region> from;
+};
+// Sets a signal to (this replay, position), waits for it, or does both: all lanes of a rank meet.
+struct RecordStep {
+  Signal* signal = nullptr;
+  std::uint32_t position = 0;
+};
+struct WaitStep {
+  Signal* signal = nullptr;
+  std::uint32_t position = 0;
+};
+struct JoinStep {
+  Signal* own = nullptr;
+  std::vector<Signal*> others;
+  std::uint32_t position = 0;
+};
+
+struct Step {
+  OpId op;            // the operation that it is part of; invalid: bookkeeping of ours
+  bool work = false;  // it does the operation's work, rather than order others
+  std::variant<GemmStep, CollectiveStep, ExchangeStep, CopyStep, BusyStep, AddStep, RecordStep, WaitStep, JoinStep>
+      action;
+};
+
+// What one thread does in a replay, and what it saw of the last one.
+struct Track {
+  WorkerId worker;
+  int core = 0;
+  Waiting waiting = Waiting::yield;
+  std::vector<Step> steps;
+  std::size_t first_work = 0;  // between these two the lane has begun and not finished
+  std::size_t last_work = 0;
+
+  Stamp released = 0;
+  Stamp start = 0;
+  Stamp end = 0;
+  std::vector<std::pair<Stamp, Stamp>> step_times;  // Recording::operations only
+  std::atomic<std::int32_t> begun{-1};              // operations, readable while the replay hangs
+  std::atomic<std::int32_t> completed{-1};
+
+  Track(WorkerId id, int on, Waiting how) : worker(id), core(on), waiting(how) {}
+};
+
+// Where an operation went, in issue order within a rank.
+struct PlacedOp {
+  enum class Order { work, record, wait, join };
+  OpId op;
+  LaneId lane;
+  Order order = Order::work;
+  const Track* track = nullptr;
+  std::size_t first_step = 0;
+  std::size_t last_step = 0;
+  std::size_t source = 0;  // wait: the index of its record; itself where there is none
+};
+
+struct Plan {
+  std::deque<Track> tracks;  // a deque: tracks hold atomics and do not move
+  std::deque<Signal> signals;
+  std::vector<std::vector<PlacedOp>> operations;  // by rank
+  std::vector<Role> lane_roles;
+  int ranks = 0;
+};
+
+// The communicators' state, kept for the session: the same name, members and channels are the same communicator.
+class Groups {
+ public:
+  Group& get(const Communicator& communicator, const std::vector<Rank>& members);
+
+ private:
+  using Key = std::tuple<std::string, std::vector<Rank>, int>;
+  std::map<Key, std::unique_ptr<Group>> groups_;
+};
+
+// Channels that run: 0 leaves the choice to us, and one is what fits beside compute.
+int channels_of(const Communicator& communicator);
+
+// Threads that each lane needs beside its own: one for every further channel of a communicator that it uses.
+std::vector<int> helpers_by_lane(const Program& program);
+
+// The body of `program` for all its ranks. `cores` and `helper_cores` are [rank][lane] and [rank][lane][helper].
+std::shared_ptr<Plan> make_plan(const Program& program, const std::vector<std::vector<int>>& cores,
+                                const std::vector<std::vector<std::vector<int>>>& helper_cores,
+                                const std::vector<Arena>& arenas, Groups& groups);
+
+}  // namespace ovl::host

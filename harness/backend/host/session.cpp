@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/session.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "backend/host/blas.hpp"
+#include "backend/host/case.hpp"
+#include "base/error.hpp"
+
+namespace ovl::host {
+namespace {
+
+constexpr int most_ranks = 64;
+constexpr int most_threads = 1024;
+// Jobs under a millisecond scatter by 20 to 40 % on a shared machine.
+constexpr Seconds window = milliseconds(5);
+// A change of the cores' distance by more than this is another placement of the cores, not scatter: near and far are a
+// factor of four apart.
+constexpr double distance_change = 1.6;
+// A core that loses more than a fifth of its rate while another works shares something with it.
+constexpr double slowdown_limit = 1.25;
+
+bool runs(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+std::string dtype_reason(DType dtype) {
+  return "the host backend computes in f32 and f64, not in " + std::string(name(dtype));
+}
+
+std::string reason_for(const Communicator& comm) {
+  if (comm.transport == "copy_engine") return "host has no copy engine: its transport is shm, which uses cores";
+  if (comm.transport != "shm") return "the host backend has no transport \"" + comm.transport + "\"; it has shm";
+  return {};
+}
+
+bool same_start(const Slice& a, const Slice& b) { return a.buffer == b.buffer && a.offset == b.offset; }
+
+// Why an operation of the body cannot run here; empty: it can.
+struct OpReason {
+  const Operation& op;
+
+  std::string operator()(const Gemm& g) const {
+    if (!runs(g.dtype)) return dtype_reason(g.dtype);
+    if (g.sm_target != 0) return "a GEMM on the host runs on its lane's core and cannot be given a number of SMs";
+    if (std::max({g.m, g.n, g.k}) > std::numeric_limits<int>::max()) {
+      return "OpenBLAS takes GEMM sizes below 2^31";
+    }
+    return {};
+  }
+  std::string operator()(const Collective& c) const {
+    if (!runs(c.dtype)) return dtype_reason(c.dtype);
+    if (c.kind == CollectiveKind::all_to_all && !op.reads.empty() && !op.writes.empty() &&
+        same_start(op.reads[0], op.writes[0])) {
+      return "all_to_all cannot work in place: give it an output buffer of its own";
+    }
+    return {};
+  }
+  std::string operator()(const Exchange& e) const { return runs(e.dtype) ? "" : dtype_reason(e.dtype); }
+  std::string operator()(const Fill&) const { return "fill belongs in the prologue"; }
+  std::string operator()(const Verify&) const { return "verify belongs in the epilogue"; }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return {};
+  }
+};
+
+}  // namespace
+
+Session::Session(std::vector<int> cores, int default_ranks)
+    : cores_(std::move(cores)), default_ranks_(default_ranks), cpu_times_(read_cpu_times(cores_)) {}
+
+Description Session::describe() const {
+  Description d;
+  d.backend = "host";
+  d.device = topology_.cpu_model() + ", " + std::to_string(cores_.size()) + (cores_.size() == 1 ? " core" : " cores");
+  d.transports = {"shm"};
+  d.dtypes = {DType::f32, DType::f64};
+  d.default_ranks = default_ranks_;
+  d.most_ranks = most_ranks;
+  d.last_level_cache = topology_.last_level_cache(cores_);
+  d.memory = available_memory();
+  d.window = window;
+  std::string core_list;
+  for (const int core : cores_) core_list += (core_list.empty() ? "" : " ") + std::to_string(core);
+  d.facts = {{"cpu_model", topology_.cpu_model()},
+             {"cores", core_list},
+             {"l2_bytes", std::to_string(topology_.cache(2).value())},
+             {"l3_bytes", std::to_string(topology_.cache(3).value())},
+             {"hwloc_version", Topology::hwloc_version()}};
+  for (Fact& fact : blas_facts()) d.facts.push_back(std::move(fact));
+  return d;
+}
+
+// Readings: core_distance (s, one way), busy_core_ratio (rate of a core while another works / alone; 1 is good) and its
+// inverse busy_core_slowdown, which carries the limit; steal_share and foreign_cpu_share since the last reading that
+// was long enough ago; frequency (Hz).
+Conditions Session::conditions() {
+  Reading distance{.name = "core_distance", .unit = "s", .change = distance_change};
+  Reading ratio{.name = "busy_core_ratio", .unit = "1"};
+  Reading slowdown{.name = "busy_core_slowdown", .unit = "1", .limit = slowdown_limit};
+  if (cores_.size() > 1) {
+    PingPong ping_pong;
+    double alone = 0;
+    double together = 0;
+    run_on({{{0, 0, 0}, cores_[0], [&] { alone = work_rate(); }}});
+    // The ping-pong has both threads there at once, so the second work runs side by side.
+    run_on({{{0, 0, 0},
+             cores_[0],
+             [&] {
+               distance.value = ping_pong.play(true).value();
+               together = work_rate();
+             }},
+            {{1, 0, 0}, cores_[1], [&] {
+               ping_pong.play(false);
+               work_rate();
+             }}});
+    ratio.value = together / alone;
+    slowdown.value = alone / together;
+  }
+  const CpuTimes times = read_cpu_times(cores_);
+  Conditions c{{distance, ratio, slowdown}};
+  for (Reading& share : cpu_shares(cpu_times_, times, cores_.size())) c.readings.push_back(std::move(share));
+  if (times.at - cpu_times_.at >= shortest_cpu_interval) cpu_times_ = times;
+  c.readings.push_back({.name = "frequency", .unit = "Hz", .value = read_frequency(cores_)});
+  return c;
+}
+
+Support Session::supports(const Program& program) const {
+  if (program.graph) return {"the host backend has no graphs to capture a replay in"};
+  if (program.ranks < 1 || program.ranks > most_ranks) {
+    return {std::to_string(program.ranks) + " ranks: the host backend places 1 to " + std::to_string(most_ranks)};
+  }
+  if (program.lanes.empty()) return {"the program has no lane"};
+  for (const Lane& lane : program.lanes) {
+    if (lane.priority != Priority::normal) return {"host threads of one process share one priority"};
+  }
+  for (const Communicator& comm : program.communicators) {
+    if (std::string reason = reason_for(comm); !reason.empty()) return {reason};
+  }
+  int threads = 0;
+  for (const int helpers : helpers_by_lane(program)) threads += 1 + helpers;
+  if (threads * program.ranks > most_threads) {
+    return {std::to_string(threads * program.ranks) + " threads for all ranks' lanes and channels: the host backend " +
+            "starts at most " + std::to_string(most_threads)};
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (!runs(buffer.dtype)) return {dtype_reason(buffer.dtype)};
+    if (buffer.memory != Memory::plain) {
+      return {"host memory is plain: there is no network card or device to know \"" + std::string(name(buffer.memory)) +
+              "\" buffers"};
+    }
+  }
+  for (const RankClass& c : program.classes) {
+    for (const Operation& op : c.prologue) {
+      if (!std::holds_alternative<Fill>(op.work)) return {"the prologue may only fill"};
+    }
+    for (const Operation& op : c.body) {
+      if (std::string reason = std::visit(OpReason{op}, op.work); !reason.empty()) return {reason};
+    }
+  }
+  const Bytes needed = memory_per_rank(program) * program.ranks;
+  const Bytes available = available_memory();
+  if (needed > available) {
+    return {std::to_string(program.ranks) + " ranks need " + format_bytes(needed) + " and " + format_bytes(available) +
+            " are free"};
+  }
+  return {};
+}
+
+std::unique_ptr<Prepared> Session::prepare(std::vector<Program> arms, Data data, std::uint64_t seed) {
+  return std::make_unique<Case>(*this, std::move(arms), data, seed);
+}
+
+std::vector<LaneProgress> Session::progress() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<LaneProgress> all;
+  if (current_ == nullptr) return all;
+  for (const Track& t : current_->tracks) {
+    if (t.worker.helper != 0) continue;
+    all.push_back({Rank(t.worker.rank), LaneId(t.worker.lane), OpId(t.begun.load(std::memory_order_relaxed)),
+                   OpId(t.completed.load(std::memory_order_relaxed))});
+  }
+  return all;
+}
+
+Timings Session::replay(const std::shared_ptr<Plan>& plan, bool shared_cores, const ReplayOptions& options) {
+  if (stop_.raised()) {
+    throw failure("the host backend is stopped", "a replay was aborted or failed before", "start a new process");
+  }
+  Replay replay(options, ++replays_, plan->tracks.size(), stop_);
+  replay.shared_cores = shared_cores;
+  std::vector<Job> jobs;
+  for (Track& track : plan->tracks) {
+    jobs.push_back({track.worker, track.core, [&track, &replay] { play(track, replay); }});
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    current_ = plan;
+  }
+  workers_.place(jobs);
+  if (options.launch == Launch::live) replay.opened = now();
+  workers_.run(jobs);
+  if (replay.error != nullptr) std::rethrow_exception(replay.error);
+  if (stop_.raised()) throw failure("the replay was aborted", "it was told to stop before all lanes had finished");
+  return timings_of(*plan, replay);
+}
+
+void Session::run_on(const std::vector<Job>& jobs) {
+  std::mutex mutex;
+  std::exception_ptr error;
+  std::vector<Job> guarded;
+  for (const Job& job : jobs) {
+    guarded.push_back({job.worker, job.core, [&] {
+                         try {
+                           job.work();
+                         } catch (...) {
+                           const std::lock_guard lock(mutex);
+                           error = std::current_exception();
+                         }
+                       }});
+  }
+  workers_.place(guarded);
+  workers_.run(guarded);
+  if (error != nullptr) std::rethrow_exception(error);
+}
+
+}  // namespace ovl::host

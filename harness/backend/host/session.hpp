@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host backend's session and cases. See host.hpp for what it is.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "backend/host/plan.hpp"
+#include "backend/host/probes.hpp"
+#include "backend/host/replay.hpp"
+#include "backend/host/topology.hpp"
+#include "backend/host/workers.hpp"
+#include "backend/registry.hpp"
+
+namespace ovl::host {
+
+class Session final : public Backend {
+ public:
+  // `cores` are allowed and not empty.
+  Session(std::vector<int> cores, int default_ranks);
+
+  [[nodiscard]] Description describe() const override;
+  [[nodiscard]] Conditions conditions() override;
+  [[nodiscard]] Support supports(const Program& program) const override;
+  [[nodiscard]] std::unique_ptr<Prepared> prepare(std::vector<Program> arms, Data data, std::uint64_t seed) override;
+  [[nodiscard]] std::vector<LaneProgress> progress() const override;
+  void abort() noexcept override { stop_.raise(); }
+
+  // Replays a plan whose jobs were built for `replay`'s threads. Throws Error(failure).
+  Timings replay(const std::shared_ptr<Plan>& plan, bool shared_cores, const ReplayOptions& options);
+  // Runs work on workers, outside any replay. Rethrows its first failure.
+  void run_on(const std::vector<Job>& jobs);
+
+  [[nodiscard]] const std::vector<int>& cores() const { return cores_; }
+  Groups& groups() { return groups_; }
+
+ private:
+  Topology topology_;
+  std::vector<int> cores_;
+  int default_ranks_;
+  Groups groups_;
+  StopFlag stop_;
+  Workers workers_{topology_};
+  CpuTimes cpu_times_;
+  std::uint64_t replays_ = 0;
+  mutable std::mutex mutex_;             // guards current_
+  std::shared_ptr<const Plan> current_;  // what progress() looks at
+};
+
+}  // namespace ovl::host

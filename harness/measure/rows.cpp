@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "results/schema.hpp"
+#include "stats/summary.hpp"
+
+namespace ovl {
+namespace {
+
+std::string text(std::string_view view) { return std::string(view); }
+
+void set_estimate(Row& row, const std::string& column, const Estimate& estimate) {
+  row.set(column, estimate.value);
+  row.set(column + "_low", estimate.interval.low);
+  row.set(column + "_high", estimate.interval.high);
+}
+
+const std::string* observed(const CaseResult& result, std::string_view fact) {
+  const auto found =
+      std::find_if(result.observed.begin(), result.observed.end(), [&](const Fact& f) { return f.name == fact; });
+  return found == result.observed.end() ? nullptr : &found->value;
+}
+
+void set_observed(Row& row, const CaseResult& result, const std::string& column, const std::string& fact) {
+  const std::string* value = observed(result, fact);
+  if (value != nullptr) row.set(column, static_cast<std::int64_t>(std::stoll(*value)));
+}
+
+void set_asked(Row& row, const CaseSpec& spec, const CaseResult& result) {
+  const Program& program = result.program;
+  row.set("placement", spec.placement_name);
+  row.set("program_hash", result.program_hash);
+  row.set("verify", result.verified);
+  if (program.lanes.empty()) return;  // could not even be built
+  row.set("ranks", static_cast<std::int64_t>(program.ranks));
+  row.set("waiting", text(name(program.lanes.front().waiting)));
+  if (!program.communicators.empty()) {
+    row.set("transport", program.communicators.front().transport);
+    row.set("channels_asked", static_cast<std::int64_t>(program.communicators.front().channels));
+  }
+  if (!program.buffers.empty()) {
+    row.set("buffers", text(name(program.buffers.front().memory)));
+    row.set("buffer_copies", static_cast<std::int64_t>(program.buffers.front().copies));
+  }
+}
+
+void set_conditions(Row& row, const CaseResult& result) {
+  const auto middle = [&](const char* reading) { return median(readings(result.used_blocks, reading)); };
+  const auto extreme = [&](const char* reading, double p) {
+    return quantile(readings(result.used_blocks, reading), p);
+  };
+  row.set("core_distance", middle("core_distance"));
+  row.set("core_distance_low", extreme("core_distance", 0));
+  row.set("core_distance_high", extreme("core_distance", 1));
+  row.set("busy_core_slowdown", middle("busy_core_slowdown"));
+  row.set("steal_share", extreme("steal_share", 1));
+  row.set("foreign_cpu_share", extreme("foreign_cpu_share", 1));
+}
+
+void set_numbers(Row& row, const CaseResult& result) {
+  const Summary& s = result.summary;
+  set_estimate(row, "t_empty", s.t_empty);
+  set_estimate(row, "t_compute", s.t_compute);
+  set_estimate(row, "t_comm", s.t_comm);
+  set_estimate(row, "t_serial", s.t_serial);
+  set_estimate(row, "t_step", s.t_step);
+  set_estimate(row, "t_exposed", s.t_exposed);
+  set_estimate(row, "hidden_share", s.hidden_share);
+  set_estimate(row, "speedup", s.speedup);
+  row.set("t_ideal", s.overlap.t_ideal.value());
+  row.set("speedup_bound", s.overlap.speedup_bound);
+  row.set("t_overlap", s.overlap.t_overlap.value());
+  row.set("hidden_fraction", s.overlap.hidden_fraction);
+  row.set("speedup_measured", s.overlap.speedup_measured);
+  row.set("serial_gap", s.overlap.serial_gap.value());
+  row.set("t_path", s.t_path.value());
+  row.set("compute_stretch", s.compute_stretch);
+  row.set("comm_stretch", s.comm_stretch);
+  row.set("compute_slowdown", s.slowdowns.compute);
+  row.set("comm_slowdown", s.slowdowns.comm);
+  if (!std::isnan(s.slowdowns.compute) || !std::isnan(s.slowdowns.comm)) row.set("slowdown_source", text("fluid"));
+  row.set("verdict", s.verdict);
+  row.set("align_skew", s.align_skew.value());
+  row.set("observer_ratio", s.observer_ratio);
+  row.set("launch_order", s.launch_order);
+  set_conditions(row, result);
+}
+
+}  // namespace
+
+std::vector<Row> sample_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < result.samples.size(); ++i) {
+    const Sample& s = result.samples[i];
+    for (const RankSample& rank : s.ranks) {
+      Row& row = rows.emplace_back(samples_schema());
+      row.set("key", spec.key).set("launch", context.launch);
+      row.set("block", static_cast<std::int64_t>(s.block)).set("round", static_cast<std::int64_t>(s.round));
+      row.set("position", static_cast<std::int64_t>(s.position)).set("arm", text(name(s.arm)));
+      row.set("rank", static_cast<std::int64_t>(rank.rank.value)).set("slot", s.slot);
+      row.set("repeats", result.summary.tuning.repeats);
+      row.set("step", s.step.value()).set("own", rank.own.value());
+      row.set("compute_span", rank.compute_span.value()).set("comm_span", rank.comm_span.value());
+      row.set("align_skew", s.align_skew.value()).set("launch_order", s.launch_order);
+      row.set("used", static_cast<std::int64_t>(result.used[i] ? 1 : 0));
+      if (!result.noise[i].empty()) row.set("noise", result.noise[i]);
+    }
+  }
+  return rows;
+}
+
+std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
+  std::vector<Row> rows;
+  std::map<OpId, const Operation*> operations;
+  for (const RankClass& c : result.program.classes) {
+    for (const Operation& op : c.body) operations[op.id] = &op;
+  }
+  std::map<Arm, std::int64_t> replays;
+  for (const auto& [arm, timings] : result.instrumented) {
+    const std::int64_t replay = replays[arm]++;
+    for (const OperationTiming& t : timings.operations) {
+      const auto op = operations.find(t.op);
+      if (op == operations.end()) continue;  // an edge that only the projection has
+      Row& row = rows.emplace_back(operations_schema());
+      row.set("key", spec.key).set("launch", context.launch).set("arm", text(name(arm))).set("replay", replay);
+      row.set("rank", static_cast<std::int64_t>(t.rank.value));
+      row.set("lane", result.program.lanes.at(t.lane.index()).name);
+      row.set("op", static_cast<std::int64_t>(t.op.value)).set("kind", text(kind_name(op->second->work)));
+      row.set("role", text(name(op->second->role)));
+      row.set("enqueued", t.enqueued.value()).set("ready", t.ready.value()).set("start", t.start.value());
+      row.set("end", t.end.value()).set("host_return", t.host_return.value());
+      row.set("start_source", timings.start_source);
+    }
+  }
+  return rows;
+}
+
+Row summary_row(const Schema& schema, const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
+  Row row(schema);
+  row.set("key", spec.key).set("bench", context.bench).set("launch", context.launch);
+  row.set("status", text(name(result.status))).set("reason", result.reason);
+  row.set("source", context.source).set("backend", context.backend);
+  set_asked(row, spec, result);
+  for (const auto& [column, value] : spec.asked) row.set(column, value);
+  row.set("launch_mode", text(name(context.options.launch)));
+  row.set("interleave", text(name(context.options.interleave)));
+  row.set("precision", context.options.stop.precision);
+  row.set("t_measure", result.elapsed.value());
+  if (!result.has_numbers()) return row;
+  const std::string* layout = observed(result, "layout");
+  if (layout != nullptr) row.set("layout", *layout);
+  set_observed(row, result, "oversubscribed", "oversubscribed");
+  set_observed(row, result, "channels_observed", "channels");
+  row.set("repeats", result.summary.tuning.repeats);
+  row.set("rounds", static_cast<std::int64_t>(result.summary.rounds));
+  row.set("rounds_spoilt", static_cast<std::int64_t>(result.rounds_spoilt));
+  row.set("blocks", static_cast<std::int64_t>(result.blocks.size()));
+  row.set("stop_rule", text(name(result.stop)));
+  set_numbers(row, result);
+  for (const auto& [column, value] : spec.derive(result.summary)) row.set(column, value);
+  return row;
+}
+
+}  // namespace ovl

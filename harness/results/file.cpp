@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.hpp"
+
+namespace ovl {
+namespace {
+
+constexpr mode_t readable_by_all = 0644;
+
+void write_all(int fd, std::string_view text, const std::filesystem::path& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_errno("write", path, errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void sync_all(int fd, const std::filesystem::path& path) {
+  if (::fsync(fd) != 0) throw_errno("write", path, errno);
+}
+
+// A new name lasts only when its directory is synced too. Some file systems cannot, and say EINVAL.
+void sync_directory_of(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) throw_errno("open", parent, errno);
+  if (::fsync(directory.get()) != 0 && errno != EINVAL) throw_errno("write", parent, errno);
+}
+
+std::string_view remedy(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return "make room and type the same command with --resume: what was finished is kept";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG: return "name a directory that you may write to with --out";
+    default: return "what was finished is kept: type the same command with --resume";
+  }
+}
+
+}  // namespace
+
+void throw_errno(std::string_view verb, const std::filesystem::path& path, int error) {
+  throw failure("cannot " + std::string(verb) + " " + path.string(), std::generic_category().message(error),
+                remedy(error));
+}
+
+Descriptor::~Descriptor() {
+  if (valid()) ::close(fd_);
+}
+
+AppendFile::AppendFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, readable_by_all)) {
+  if (!file_.valid()) throw_errno("open", path_, errno);
+}
+
+void AppendFile::append(std::string_view text) { write_all(file_.get(), text, path_); }
+
+void AppendFile::sync() { sync_all(file_.get(), path_); }
+
+std::int64_t AppendFile::size() const {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) throw_errno("read", path_, errno);
+  return status.st_size;
+}
+
+void AppendFile::roll_back(std::int64_t size) noexcept {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0 || status.st_size <= size) return;
+  if (::ftruncate(file_.get(), size) == 0) ::fsync(file_.get());
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return {};
+  if (!file.valid()) throw_errno("open", path, errno);
+  std::string text;
+  std::array<char, 65536> part;
+  for (;;) {
+    const ssize_t count = ::read(file.get(), part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno("read", path, errno);
+    if (count == 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
+std::filesystem::path prepared_path(const std::filesystem::path& path) {
+  std::string name = ".";
+  name.append(path.filename().string()).append(".new");
+  return path.parent_path() / name;
+}
+
+void replace_text(const std::filesystem::path& path, std::string_view text) {
+  const std::filesystem::path prepared = prepared_path(path);
+  try {
+    const Descriptor file(::open(prepared.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, readable_by_all));
+    if (!file.valid()) throw_errno("create", path, errno);
+    write_all(file.get(), text, path);
+    sync_all(file.get(), path);
+    if (::rename(prepared.c_str(), path.c_str()) != 0) throw_errno("create", path, errno);
+  } catch (...) {
+    ::unlink(prepared.c_str());
+    throw;
+  }
+  sync_directory_of(path);
+}
+
+}  // namespace ovl

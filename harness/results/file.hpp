@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of which every error is seen: text is written in full and synced, or an Error(failure) names the path, the
+// system's reason and what to do. Plain descriptors, because streams hide errors and cannot sync.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ovl {
+
+// Owns a descriptor, or none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// A file that only grows, but for a roll-back.
+class AppendFile {
+ public:
+  AppendFile() = default;
+  explicit AppendFile(std::filesystem::path path);
+
+  void append(std::string_view text);
+  void sync();
+  [[nodiscard]] std::int64_t size() const;
+  // Best effort, for the way out of an error: the text appended after `size` bytes is dropped where that is possible.
+  void roll_back(std::int64_t size) noexcept;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+};
+
+// Empty when there is no such file.
+std::string read_text(const std::filesystem::path& path);
+
+// Writes a whole file by rename: a reader, or a crash, sees the old text or the new one and nothing between.
+void replace_text(const std::filesystem::path& path, std::string_view text);
+
+// The name under which replace_text() prepares `path`; a crash may leave it behind.
+std::filesystem::path prepared_path(const std::filesystem::path& path);
+
+// "cannot <verb> <path>: <text of errno>; <what to do>", an Error(failure).
+[[noreturn]] void throw_errno(std::string_view verb, const std::filesystem::path& path, int error);
+
+}  // namespace ovl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The simplest overlap: a GEMM and a collective that do not depend on each other, side by side on every rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.hpp"
+#include "program/program.hpp"
+
+namespace ovl {
+
+struct PairSpec {
+  int ranks = 2;
+  // GEMM: c (m×n) = a (m×k) · b (k×n), `gemm_repeat` times in a row.
+  std::int64_t m = 1024;
+  std::int64_t n = 1024;
+  std::int64_t k = 1024;
+  std::int64_t gemm_repeat = 1;
+  // Collective over all ranks; `bytes` is the whole array, nccl-tests' convention.
+  CollectiveKind collective = CollectiveKind::all_reduce;
+  Bytes bytes = mebibytes(25);
+  DType dtype = DType::f32;
+
+  std::string transport = "shm";
+  int channels = 1;
+  Waiting waiting = Waiting::yield;
+  Memory memory = Memory::plain;
+
+  // Pairs of GEMM and collective in one timed window.
+  std::int64_t repeats = 1;
+  // The buffers rotate over at least this much memory of all ranks, so that no pair finds its data in a cache.
+  Bytes rotate_over = Bytes(0);
+};
+
+// Elements of the collective: bytes / size of the dtype, rounded up to a multiple of `ranks` elements where the kind
+// divides the array.
+std::int64_t collective_count(const PairSpec& spec);
+
+// One class of ranks. Lanes "compute" and "comm"; the GEMM is issued first. Consecutive pairs of a window use
+// consecutive slices, and consecutive replay slots consecutive copies.
+Program pair_program(const PairSpec& spec);
+
+}  // namespace ovl

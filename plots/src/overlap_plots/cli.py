@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. Pictures' paths and check reports go to stdout, everything else to stderr.
+
+Exit codes: 0 done; 1 a run directory is bad, or a figure that was asked for has no data; 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from overlap_plots import registry
+from overlap_plots.check import check_run
+from overlap_plots.load import Run, RunError, load_run
+from overlap_plots.registry import Absent
+from overlap_plots.render import FORMATS, save_pages
+
+_MOST_PROBLEMS = 50
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise RunError(f"{message}; `{self.prog} --help` shows what can be typed", status=2)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        options = _parser().parse_args(arguments)
+        status: int = options.run_command(options)
+        return status
+    except RunError as error:
+        print(f"overlap-plots: {error}", file=sys.stderr)
+        return error.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="overlap-plots", description="Draws and checks overlapbench run directories.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    draw = commands.add_parser("render", help="draw the figures of one or more runs")
+    draw.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a directory that an overlap bench wrote")
+    draw.add_argument(
+        "--figure", metavar="NAME", nargs="+", action="extend", default=[], help="only these (default: all)"
+    )
+    draw.add_argument("--out", metavar="DIR", type=Path, help="where to (default RUN/plots; of several runs DIR/<run>)")
+    draw.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
+    draw.add_argument("--case", metavar="SUBSTRING", default="", help="only cases whose key holds this text")
+    draw.set_defaults(run_command=_render)
+
+    listing = commands.add_parser("list", help="list the figures")
+    listing.set_defaults(run_command=_list)
+
+    check = commands.add_parser(
+        "check", help="check that a run directory is sound and its summary follows from its samples"
+    )
+    check.add_argument("run", metavar="RUN", type=Path)
+    check.set_defaults(run_command=_check)
+    return parser
+
+
+def _render(options: argparse.Namespace) -> int:
+    formats = _formats(options.format)
+    asked = [name for text in options.figure for name in text.split(",")]
+    figures = {name: _figure(name) for name in asked or registry.figure_names()}
+    runs = [load_run(directory) for directory in options.runs]
+    folders = _folders(runs, options.out)
+    failed = False
+    for run, out in zip(runs, folders, strict=True):
+        if options.case and not any(options.case in key for key in run.tables["summary"].frame["key"]):
+            raise RunError(
+                f'no case of {run.directory} holds "{options.case}"; the keys are in its summary.csv', status=2
+            )
+        for name, figure in figures.items():
+            why = registry.missing(figure, run)
+            try:
+                if why:
+                    raise Absent(why)
+                pages = figure.pages(run, options.case)
+                for note in dict.fromkeys(note for page in pages for note in page.notes):
+                    print(f"overlap-plots: {name} of {run.name}: {note}", file=sys.stderr)
+                for path in save_pages(name, figure, pages, run, out, formats):
+                    print(path)
+            except Absent as absent:
+                print(f"overlap-plots: {name} of {run.name} is not drawn: {absent}", file=sys.stderr)
+                failed = failed or bool(asked)
+    return 1 if failed else 0
+
+
+def _figure(name: str) -> registry.Figure:
+    try:
+        return registry.get_figure(name)
+    except RunError as error:
+        if Path(name).is_dir():
+            raise RunError(f"{name} is a directory, not a figure; write runs before --figure", status=2) from error
+        raise
+
+
+def _formats(text: str) -> list[str]:
+    formats = text.split(",")
+    for kind in formats:
+        if kind not in FORMATS:
+            raise RunError(f'--format "{kind}" is not known; type png, svg or png,svg', status=2)
+    return formats
+
+
+def _folders(runs: Sequence[Run], out: Path | None) -> list[Path]:
+    if out is None:
+        return [run.directory / "plots" for run in runs]
+    if len(runs) == 1:
+        return [out]
+    folders = [out / run.name for run in runs]
+    if len(set(folders)) < len(folders):
+        raise RunError("two runs have one name, so --out would mix their pictures; render them one by one", status=2)
+    return folders
+
+
+def _list(_: argparse.Namespace) -> int:
+    for name in registry.figure_names():
+        print(f"{name:<22}{registry.get_figure(name).DESCRIPTION}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    said, problems = check_run(options.run)
+    for line in said:
+        print(line)
+    for problem in problems[:_MOST_PROBLEMS]:
+        print(problem)
+    if len(problems) > _MOST_PROBLEMS:
+        print(f"… and {len(problems) - _MOST_PROBLEMS} more")
+    found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+    print(f"{options.run}: {found if problems else 'sound'}")
+    return 1 if problems else 0

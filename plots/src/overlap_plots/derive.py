@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures and the check compute from the tables. Pure functions from frame to frame; signed, never clamped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from overlap_plots.style import iec, plain
+
+STATUSES = ("ok", "noisy", "skipped", "unsupported", "failed_verify", "timeout")
+SOURCES = ("measured", "model", "proxy", "emulated")
+ARMS = ("empty", "compute", "comm", "serial", "overlapped")
+
+# The column of summary.csv that holds the median of an arm.
+TIME_OF_ARM = {
+    "empty": "t_empty",
+    "compute": "t_compute",
+    "comm": "t_comm",
+    "serial": "t_serial",
+    "overlapped": "t_step",
+}
+
+# What distinguishes cases for a reader, in the order in which it is said.
+_CASE_AXES = (
+    "placement gemm collective bytes dtype ranks transport waiting channels_asked buffers interleave launch_mode launch"
+).split()
+
+# How the value of an axis is said where the bare value would not tell what it is.
+_AXIS_WORDS = {
+    "ranks": "{} ranks",
+    "waiting": "{} waits",
+    "channels_asked": "{} channels",
+    "buffers": "{} buffers",
+    "interleave": "by {}",
+    "launch_mode": "{} launch",
+    "launch": "launch {}",
+}
+
+
+def with_numbers(summary: pd.DataFrame) -> pd.DataFrame:
+    """Only ok and noisy rows have numbers."""
+    return summary[summary["status"].isin(["ok", "noisy"])]
+
+
+def without_numbers(summary: pd.DataFrame) -> str:
+    """``2 cases without numbers (1 timeout, 1 unsupported)``, or "" when there are none."""
+    counts = summary.loc[~summary["status"].isin(["ok", "noisy"]), "status"].value_counts()
+    if counts.empty:
+        return ""
+    each = ", ".join(f"{n} {plain(str(status))}" for status, n in sorted(counts.items()))
+    return f"{_cases(int(counts.sum()))} without numbers ({each})"
+
+
+def matching(frame: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Rows whose key holds the text, literally."""
+    return frame[frame["key"].map(lambda key: text in key).astype(bool)] if text else frame
+
+
+def choose(summary: pd.DataFrame, limit: int) -> pd.DataFrame:
+    """At most ``limit`` rows, in their order: of each placement in turn the best balanced: there overlap has most to
+    give."""
+    if len(summary) <= limit:
+        return summary
+    ratio = summary["t_comm"] / summary["t_compute"]
+    imbalance = ratio.where(ratio > 0).map(math.log).abs()
+    turn = imbalance.groupby(summary["placement"]).rank(method="first", na_option="bottom")
+    order = pd.DataFrame({"turn": turn, "imbalance": imbalance}).sort_values(["turn", "imbalance"], kind="stable")
+    return summary.loc[sorted(order.index[:limit])]
+
+
+def chosen_note(shown: int, of: int) -> str:
+    """Says what ``choose`` left out, or "" when it left out nothing."""
+    if shown == of:
+        return ""
+    return f"shows {shown} of {_cases(of)}: of each placement the best balanced; --case SUBSTRING picks others"
+
+
+def case_names(frame: pd.DataFrame) -> list[str]:
+    """One name a row from the axes that vary among the rows; the key where those do not tell two rows apart."""
+    varying = [a for a in _CASE_AXES if a in frame and frame[a].nunique(dropna=False) > 1]
+    names = _with_source(frame, _join_axes(frame, varying or ["placement"]))
+    keys = [plain(key) for key in frame["key"]]
+    return [name if names.count(name) == 1 and name else key for name, key in zip(names, keys, strict=True)]
+
+
+def full_name(row: pd.Series[Any]) -> str:
+    """Everything that a reader needs to know which case this is."""
+    frame = row.to_frame().T
+    names = _with_source(frame, _join_axes(frame, [a for a in (*_CASE_AXES, "backend") if a in frame]))
+    return names[0] or plain(row["key"])
+
+
+def series_names(frame: pd.DataFrame) -> list[str]:
+    """One series a placement, told apart further by waiting, collective and source where those vary."""
+    extra = [a for a in ("collective", "waiting") if a in frame and frame[a].nunique(dropna=False) > 1]
+    return _with_source(frame, _join_axes(frame, ["placement", *extra]))
+
+
+def shared_axes(frame: pd.DataFrame) -> str:
+    """What all rows have in common, said once for the whole picture."""
+    axes = [a for a in (*_CASE_AXES, "backend") if a in frame and a != "launch"]
+    shared = [a for a in axes if frame[a].nunique(dropna=False) == 1]
+    return _join_axes(frame.iloc[:1], shared)[0] if len(frame) else ""
+
+
+def _join_axes(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    return [" · ".join(filter(None, (_say(axis, row[axis]) for axis in axes))) for _, row in frame.iterrows()]
+
+
+def _with_source(frame: pd.DataFrame, names: list[str]) -> list[str]:
+    """Says of every row that was not measured what it is instead."""
+    sources = [plain(source) or "unknown source" for source in frame["source"]]
+    return [n if s == "measured" else f"{n} ({s})" for n, s in zip(names, sources, strict=True)]
+
+
+def _say(axis: str, value: Any) -> str:
+    words = _AXIS_WORDS.get(axis, "{}")
+    if isinstance(value, str):
+        return words.format(plain(value)) if value else ""
+    if not math.isfinite(value):
+        return ""
+    if axis == "bytes":
+        return iec(value)
+    if axis == "channels_asked" and value == 0:
+        return ""  # the library's choice
+    return words.format(int(value))
+
+
+def _cases(count: int) -> str:
+    return f"{count} case" if count == 1 else f"{count} cases"
+
+
+def rounds_range(frame: pd.DataFrame) -> str:
+    """``n = 40 rounds`` or ``n = 20–40 rounds a case``."""
+    known = frame["rounds"].dropna()
+    if known.empty:
+        return "n unknown"
+    low, high = int(known.min()), int(known.max())
+    return f"n = {low} rounds" if low == high else f"n = {low}–{high} rounds a case"
+
+
+def sources(frame: pd.DataFrame) -> tuple[str, ...]:
+    """What kinds of numbers the rows hold, measured ones first."""
+    found = {plain(source) or "unknown source" for source in frame["source"]}
+    return tuple(sorted(found, key=lambda source: (source != "measured", source)))
+
+
+# ---- from the samples ------------------------------------------------------------------------------------------------
+
+
+def arm_steps(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row for each replay: the step is the same in all ranks' rows. ``time`` is the step of one operation, as in
+    the summary; the empty arm has no operation, its time is that of the window."""
+    replays = samples.drop_duplicates(["key", "launch", "round", "arm"]).copy()
+    replays["time"] = replays["step"].where(replays["arm"] == "empty", replays["step"] / replays["repeats"])
+    return replays
+
+
+def arm_medians(samples: pd.DataFrame) -> pd.DataFrame:
+    """Indexed by (key, launch): the median time of each arm over the used rounds, and ``rounds``, their number."""
+    used = arm_steps(samples[samples["used"] == 1])
+    medians = used.pivot_table(index=["key", "launch"], columns="arm", values="time", aggfunc="median")
+    medians = medians.reindex(columns=list(ARMS)).rename(columns=TIME_OF_ARM)
+    medians["rounds"] = used.groupby(["key", "launch"])["round"].nunique()
+    return medians
+
+
+def overlap_algebra(times: pd.DataFrame) -> pd.DataFrame:
+    """The definitions of the results, from the columns t_compute, t_comm, t_serial and t_step."""
+    compute, comm, serial, step = (times[name] for name in ("t_compute", "t_comm", "t_serial", "t_step"))
+    ideal = np.maximum(compute, comm)
+    overlap = compute + comm - step
+    return pd.DataFrame(
+        {
+            "t_ideal": ideal,
+            "speedup_bound": (compute + comm) / ideal,
+            "t_overlap": overlap,
+            "t_exposed": step - compute,
+            "hidden_share": overlap / np.minimum(compute, comm),
+            "hidden_fraction": overlap / comm,
+            "speedup": (compute + comm) / step,
+            "speedup_measured": serial / step,
+            "serial_gap": serial - (compute + comm),
+        },
+        index=times.index,
+    )
+
+
+def speedup_bound(ratio: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The most that overlap can give at r = t_comm / t_compute: (1 + r) / max(1, r)."""
+    bound: np.ndarray[Any, Any] = (1 + ratio) / np.maximum(1, ratio)
+    return bound
+
+
+def median_interval(values: Iterable[float], level: float = 0.95) -> tuple[float, float]:
+    """Distribution-free interval of the median: the narrowest pair of order statistics, equally far from both ends,
+    that holds it with at least ``level``. Six values give their extremes (1 − 2/2⁶ = 0.969); fewer give NaN."""
+    ordered = np.sort(np.asarray(list(values), dtype=float))
+    n = len(ordered)
+    outside, best = 0.0, None
+    for k in range(n // 2):  # P(median below the (k+1)-th smallest) = sum of C(n, i) / 2^n for i <= k
+        outside += 2 * math.comb(n, k) / 2**n
+        if 1 - outside < level:
+            break
+        best = k
+    return (math.nan, math.nan) if best is None else (float(ordered[best]), float(ordered[n - 1 - best]))
+
+
+def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
+    """Indexed by (key, launch): 95 % intervals of the median over rounds of a span overlapped / alone, both of one
+    round, each the largest over the ranks."""
+    used = samples[samples["used"] == 1]
+    spans = used.groupby(["key", "launch", "round", "arm"])[["compute_span", "comm_span"]].max().unstack("arm")
+    rows: dict[Any, dict[str, float]] = {}
+    for case, of_case in spans.groupby(level=["key", "launch"]):
+        row = rows.setdefault(case, {})
+        for role in ("compute", "comm"):
+            span = of_case[f"{role}_span"]
+            if role in span and "overlapped" in span:
+                low, high = median_interval((span["overlapped"] / span[role]).dropna())
+                row |= {f"{role}_stretch_low": low, f"{role}_stretch_high": high}
+    names = [f"{role}_stretch_{end}" for role in ("compute", "comm") for end in ("low", "high")]
+    index = pd.MultiIndex.from_tuples(list(rows), names=["key", "launch"])
+    return pd.DataFrame(list(rows.values()), index=index, columns=names, dtype=float)
+
+
+# ---- timelines -------------------------------------------------------------------------------------------------------
+
+
+def typical_replay(operations: pd.DataFrame) -> pd.DataFrame:
+    """The overlapped replay of one case whose length is the (lower) median of all that were recorded."""
+    overlapped = operations[operations["arm"] == "overlapped"]
+    if overlapped.empty:
+        return overlapped
+    lengths = overlapped.groupby("replay")["end"].max().sort_values(kind="stable")
+    middle = lengths.index[(len(lengths) - 1) // 2]
+    of_middle: pd.DataFrame = overlapped[overlapped["replay"] == middle]
+    return of_middle
+
+
+Span = tuple[float, float]
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """Disjoint and in order."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        elif end > start:
+            merged.append((start, end))
+    return merged
+
+
+def subtract(spans: Iterable[Span], holes: Iterable[Span]) -> list[Span]:
+    """What of the spans lies in no hole: communication with no compute beside it."""
+    rest = union(spans)
+    for hole_start, hole_end in union(holes):
+        rest = [
+            piece
+            for start, end in rest
+            for piece in ((start, min(end, hole_start)), (max(start, hole_end), end))
+            if piece[1] > piece[0]
+        ]
+    return rest

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does the overlapped step cost less than its parts in a row, and how far is it from the bound? One panel a case."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from overlap_plots import derive, style
+from overlap_plots.load import Run
+from overlap_plots.registry import Absent, Page
+
+TITLE = "Combined against isolated"
+DESCRIPTION = "per case: compute, communication, both in a row and overlapped, with the bound and the exposed part"
+NEEDS = {
+    "summary": (
+        "key status source placement rounds hidden_share hidden_share_low hidden_share_high t_ideal "
+        "t_compute t_compute_low t_compute_high t_comm t_comm_low t_comm_high "
+        "t_serial t_serial_low t_serial_high t_step t_step_low t_step_high"
+    ).split()
+}
+
+_BARS = ("t_compute", "t_comm", "t_serial", "t_step")
+_MOST = 12
+_WIDTH = 42  # characters of a panel's title
+
+
+def pages(run: Run, case: str) -> list[Page]:
+    summary = derive.matching(run.tables["summary"].frame, case)
+    rows = derive.with_numbers(summary)
+    if rows.empty:
+        raise Absent("no case with numbers")
+    chosen = derive.choose(rows, _MOST)
+    count = len(chosen)
+    columns = min(4, count)
+    captions = [style.describe(chosen, "hidden_share"), style.describe(chosen, "t_ideal") + " (dashed: the bound)"]
+    if (chosen["status"] == "noisy").any():
+        captions.append("Hollow: noisy, measured while something disturbed the machine.")
+    if (chosen["source"] != "measured").any():
+        captions.append("Hatched: not measured.")
+    return [
+        Page(
+            frame=chosen.assign(name=derive.case_names(chosen)),
+            panels=(math.ceil(count / columns), columns),
+            size=(max(6.4, 3.2 * columns), 2.9 * math.ceil(count / columns)),
+            subtitle=derive.shared_axes(chosen),
+            captions=captions,
+            rounds=derive.rounds_range(chosen),
+            sources=derive.sources(chosen),
+            notes=[n for n in (derive.chosen_note(count, len(rows)), derive.without_numbers(summary)) if n],
+        )
+    ]
+
+
+def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
+    unit = style.unit_of(frame, "t_step")
+    return [
+        artist for panel, (_, row) in zip(axes, frame.iterrows(), strict=False) for artist in _case(panel, row, unit)
+    ]
+
+
+def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
+    noisy = row["status"] == "noisy"
+    hatch = "" if row["source"] == "measured" else "///"
+    artists: list[Artist] = []
+
+    def bar(at: int, height: float, bottom: float, color: str, name: str) -> None:
+        face = style.face(color, row["status"])
+        edge = color if noisy or not hatch else style.PAPER
+        bars = axes.bar(
+            [at], [height], 0.68, bottom, color=face, edgecolor=edge, linewidth=1.2, hatch=hatch, label=name
+        )
+        artists.extend(bars)
+
+    bar(0, row["t_compute"], 0, style.COMPUTE, "compute")
+    bar(1, row["t_comm"], 0, style.COMM, "communication")
+    bar(2, row["t_serial"], 0, style.SERIAL, "both in a row")
+    # The overlapped step is its compute and whatever stayed on the wall clock after it.
+    bar(3, np.fmin(row["t_step"], row["t_compute"]), 0, style.COMPUTE, "compute")
+    if row["t_step"] > row["t_compute"]:
+        bar(3, row["t_step"] - row["t_compute"], row["t_compute"], style.EXPOSED, "exposed")
+    low, high = (pd.Series([row[f"{name}_{end}"] for name in _BARS]) for end in ("low", "high"))
+    artists += style.interval(axes, "y", range(4), low, high, "#000000")
+    if math.isfinite(row["t_ideal"]):
+        artists.append(
+            axes.axhline(row["t_ideal"], color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="bound")
+        )
+
+    largest = float(np.nanmax([*(row[name] for name in _BARS), *high, 0.0]))
+    axes.set_ylim(0, 1.08 * largest or 1.0)
+    axes.set_xlim(-0.6, 3.6)
+    axes.set_xticks(range(4), _BARS, fontsize=8)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.tick_params(axis="x", length=0)
+    style.scale_axis(axes.yaxis, "time", unit, largest)
+    axes.set_title(_title(row), fontsize=8)
+    return artists
+
+
+def _title(row: pd.Series[Any]) -> str:
+    share, low, high = (style.percent(row[name]) for name in ("hidden_share", "hidden_share_low", "hidden_share_high"))
+    spread = "" if "unknown" in (low, high) else f" [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+    rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
+    noisy = ", noisy" if row["status"] == "noisy" else ""
+    name = "\n".join(textwrap.wrap(style.shorten(row["name"], 2 * _WIDTH - 6), _WIDTH))
+    return f"{name}\nhidden {share}{spread}{rounds}{noisy}"

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much is hidden as the message grows and as communication outweighs compute, and what that buys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from overlap_plots import derive, style
+from overlap_plots.load import Run
+from overlap_plots.registry import Absent, Page
+
+TITLE = "Hidden share and speedup"
+DESCRIPTION = "hidden share over bytes and over t_comm / t_compute, and the speedup under its bound, by placement"
+NEEDS = {
+    "summary": (
+        "key status source placement rounds bytes t_compute t_comm hidden_share hidden_share_low hidden_share_high "
+        "speedup speedup_low speedup_high"
+    ).split()
+}
+
+
+def pages(run: Run, case: str) -> list[Page]:
+    summary = derive.matching(run.tables["summary"].frame, case)
+    rows = derive.with_numbers(summary)
+    rows = rows[rows["hidden_share"].notna()]
+    if rows.empty:
+        raise Absent("no case with a hidden share")
+    return [
+        Page(
+            frame=rows.assign(series=derive.series_names(rows), ratio=rows["t_comm"] / rows["t_compute"]),
+            panels=(1, 3),
+            size=(13.5, 4.2),
+            subtitle=derive.shared_axes(rows),
+            captions=[style.describe(rows, "hidden_share"), style.describe(rows, "speedup")],
+            rounds=derive.rounds_range(rows),
+            sources=derive.sources(rows),
+            notes=[n for n in (derive.without_numbers(summary),) if n],
+        )
+    ]
+
+
+def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
+    over_bytes, over_ratio, speedup = axes
+    artists: list[Artist] = []
+    for panel in (over_bytes, over_ratio):
+        artists += _references(panel, frame)
+    style.log2_axis(over_bytes, frame["bytes"], style.iec)
+    over_bytes.set_xlabel(f"{style.label(frame, 'bytes').replace(' (B)', '')} of one collective")
+    for panel in (over_ratio, speedup):
+        style.log2_axis(panel, frame["ratio"], _ratio)
+        panel.set_xlabel("t_comm / t_compute (ratio)")
+    speedup.set_ylabel(style.label(frame, "speedup"))
+    artists += _bound(speedup, frame)
+
+    for (name, rows), look in zip(frame.groupby("series", sort=False), style.series_styles(), strict=False):
+        artists += _series(over_bytes, rows, "bytes", "hidden_share", look, str(name), joined=True)
+        artists += _series(over_ratio, rows, "ratio", "hidden_share", look, str(name), joined=False)
+        artists += _series(speedup, rows, "ratio", "speedup", look, str(name), joined=False)
+    if (frame["status"] == "noisy").any():
+        artists += over_bytes.plot([], [], "o", color=style.REFERENCE, mfc=style.PAPER, label="hollow: noisy")
+    return artists
+
+
+def _ratio(value: float) -> str:
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
+
+
+def _references(axes: Axes, frame: pd.DataFrame) -> list[Artist]:
+    known = frame[["hidden_share", "hidden_share_low", "hidden_share_high"]].to_numpy(dtype=float)
+    low, high = float(np.nanmin(known)), float(np.nanmax(known))
+    margin = 0.06 * (max(high, 1.0) - min(low, 0.0))
+    bottom, top = min(low, 0.0) - margin, max(high, 1.0) + margin
+    axes.set_ylim(bottom, top)
+    axes.set_ylabel(style.label(frame, "hidden_share"))
+    return [
+        axes.axhspan(bottom, 0, color=style.SHADE, zorder=0, label="worse than serial"),
+        axes.axhline(1, color=style.REFERENCE, linewidth=1, label="_1: all hidden"),
+        axes.axhline(0, color=style.REFERENCE, linewidth=1, linestyle="--", label="_0: serial"),
+        *(_words(axes, at, text) for at, text in ((1, "1: all hidden"), (0, "0: as serial"))),
+    ]
+
+
+def _words(axes: Axes, at: float, text: str) -> Artist:
+    return axes.annotate(
+        text,
+        (0, at),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, 2),
+        textcoords="offset points",
+        fontsize=7.5,
+        color=style.REFERENCE,
+    )
+
+
+def _bound(axes: Axes, frame: pd.DataFrame) -> list[Artist]:
+    ratio = np.geomspace(*axes.get_xlim(), 257)
+    bound = derive.speedup_bound(ratio)
+    known = frame[["speedup", "speedup_low", "speedup_high"]].to_numpy(dtype=float)
+    low, high = min(1.0, float(np.nanmin(known))), max(float(bound.max()), float(np.nanmax(known)))
+    margin = 0.06 * (high - low)
+    axes.set_ylim(low - margin, high + margin)
+    return [
+        axes.axhspan(low - margin, 1, color=style.SHADE, zorder=0, label="worse than serial"),
+        axes.axhline(1, color=style.REFERENCE, linewidth=1, linestyle="--", label="_1: as serial"),
+        _words(axes, 1, "1: as serial"),
+        *axes.plot(ratio, bound, color="#000000", linewidth=1.2, label="bound: (1 + r) / max(1, r)"),
+    ]
+
+
+def _series(
+    axes: Axes, rows: pd.DataFrame, x: str, y: str, look: style.Series, name: str, *, joined: bool
+) -> list[Artist]:
+    """Every row is a marker with its interval; ``joined`` runs a line through the median of the rows at one x."""
+    artists = style.interval(axes, "y", rows[x], rows[f"{y}_low"], rows[f"{y}_high"], look.color)
+    if joined:
+        median = rows.groupby(x)[y].median()
+        artists += axes.plot(median.index, median.to_numpy(), look.line, color=look.color, linewidth=1.2, label="_line")
+    for status, marks in rows.groupby("status"):
+        artists += axes.plot(
+            marks[x],
+            marks[y],
+            look.marker,
+            color=look.color,
+            markerfacecolor=style.face(look.color, str(status)),
+            markeredgewidth=1.3,
+            linestyle="",
+            label="_marks",
+        )
+    # An empty artist stands for the series in the legend, which leaves out names that begin with "_".
+    artists += axes.plot([], [], look.marker + look.line, color=look.color, label=name.lstrip("_") or "unnamed")
+    return artists

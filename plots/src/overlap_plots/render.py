@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a page's panels on paper with what makes it readable alone (title, captions, legend, footer) and saves it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Paper
+
+from overlap_plots import style
+from overlap_plots.load import Run, RunError
+from overlap_plots.registry import Figure, Page
+
+FORMATS = ("png", "svg")
+
+_LINE = 0.19  # inches of one line of small print
+_CHARACTERS = 15.0  # of small print in an inch of width, on average
+_EDGE = 0.12  # inches left free at the edges of the paper
+
+
+def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
+    """The whole picture, not yet saved. Call within ``style.context()``."""
+    width = page.size[0]
+    header = [*_wrap(page.subtitle, width)]
+    foot = [line for text in (*page.captions, *page.notes, _footer(page, run)) for line in _wrap(text, width)]
+
+    paper = Paper()
+    FigureCanvasAgg(paper)
+    panels = list(paper.subplots(*page.panels, squeeze=False).ravel())
+    figure.draw(panels, page.frame)
+    for panel in panels:
+        if not panel.has_data():
+            panel.set_axis_off()
+    handles, labels = _legend(panels)
+    columns = _legend_columns(labels, width)
+
+    # The frame around the panels is as high as its text: the panels keep the size that they asked for.
+    legend_height = _LINE * math.ceil(len(labels) / columns) + 0.08 if labels else 0.0
+    top = 0.42 + _LINE * len(header)
+    bottom = _EDGE + _LINE * len(foot) + legend_height + 0.06
+    height = page.size[1] + top + bottom
+    paper.set_size_inches(width, height)
+    paper.set_layout_engine("constrained", rect=(0.005, bottom / height, 0.99, 1 - (top + bottom) / height))
+
+    left = _EDGE / width
+    title = f"{figure.TITLE}{_not_measured(page.sources)}"
+    paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top")
+    for row, line in enumerate(header):
+        paper.text(left, 1 - (0.38 + _LINE * row) / height, line, fontsize=9, va="top")
+    for row, line in enumerate(foot, start=1):
+        at = (_EDGE + _LINE * (len(foot) - row)) / height
+        paper.text(left, at, line, fontsize=8, va="bottom", color=style.REFERENCE)
+    if labels:
+        paper.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(left, (_EDGE + _LINE * len(foot) + 0.02) / height),
+            ncol=columns,
+            borderaxespad=0,
+            borderpad=0,
+            handlelength=3,
+            columnspacing=1.6,
+            labelspacing=0.25,
+        ).set_in_layout(False)
+    return paper
+
+
+def save(paper: Paper, path: Path) -> None:
+    """Writes beside the target and renames, so that a reader never sees half a picture. Same page, same bytes."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    kind = path.suffix.removeprefix(".")
+    try:
+        with warnings.catch_warnings():
+            # A name may hold characters that no font here has; they are drawn as boxes.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            paper.savefig(part, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        part.replace(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path} ({error.strerror}); name another folder with --out") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save_pages(
+    name: str, figure: Figure, pages: Sequence[Page], run: Run, out: Path, formats: Sequence[str]
+) -> Iterator[Path]:
+    """Draws and saves every page of a figure and yields the files."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {out} ({error.strerror}); name another with --out") from error
+    with style.context():
+        for page in pages:
+            paper = draw_page(figure, page, run)
+            for kind in formats:
+                path = out / f"{name}{_suffix(page.name)}.{kind}"
+                save(paper, path)
+                yield path
+
+
+def _suffix(name: str) -> str:
+    """A file name's part made from a case's key, which may hold anything: its letters and digits, and its hash."""
+    if not name:
+        return ""
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].rstrip("-")
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"-{words}-{digest}" if words else f"-{digest}"
+
+
+def _footer(page: Page, run: Run) -> str:
+    made = f"overlapbench {run.version}" if run.version else "overlapbench"
+    facts = (f"run {run.name}", run.device or "device unknown", run.date or "date unknown", made)
+    numbers = (", ".join(page.sources), page.rounds, "lines, bands and brackets: 95 % intervals")
+    return " · ".join((*map(style.plain, facts), *numbers))
+
+
+def _not_measured(sources: Sequence[str]) -> str:
+    others = ", ".join(source for source in sources if source != "measured")
+    if not others:
+        return ""
+    return f" — {'partly ' if 'measured' in sources else ''}{others}, not measured"
+
+
+def _wrap(text: str, width: float) -> list[str]:
+    return textwrap.wrap(style.plain(text), int(_CHARACTERS * width)) if text else []
+
+
+def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
+    """One entry a label over all panels."""
+    entries: dict[str, Artist] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    return list(entries.values()), list(entries)
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    longest = max((len(label) for label in labels), default=0)
+    return max(1, min(len(labels), int(width * 12 / (longest + 8))))

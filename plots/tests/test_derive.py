@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arithmetic, on numbers that a reader can check by hand."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from overlap_plots import derive
+
+
+def test_the_algebra_of_one_worked_case() -> None:
+    # 10 ms of compute and 8 ms of communication take 11 ms together: 7 of the 8 are hidden, 1 is exposed.
+    times = pd.DataFrame({"t_compute": [10.0], "t_comm": [8.0], "t_serial": [18.5], "t_step": [11.0]})
+    row = derive.overlap_algebra(times).iloc[0]
+    assert row["t_ideal"] == 10
+    assert row["speedup_bound"] == 1.8
+    assert row["t_overlap"] == 7
+    assert row["t_exposed"] == 1
+    assert row["hidden_share"] == 7 / 8
+    assert row["hidden_fraction"] == 7 / 8
+    assert row["speedup"] == 18 / 11
+    assert row["speedup_measured"] == 18.5 / 11
+    assert row["serial_gap"] == 0.5
+
+
+def test_worse_than_serial_is_negative_and_not_clamped() -> None:
+    times = pd.DataFrame({"t_compute": [10.0], "t_comm": [10.0], "t_serial": [20.0], "t_step": [25.0]})
+    assert derive.overlap_algebra(times)["hidden_share"][0] == -0.5
+
+
+def sample(arm: str, round_: int, step: float, rank: int = 0, used: int = 1, repeats: int = 2) -> dict[str, object]:
+    return {
+        "key": "k",
+        "launch": 0.0,
+        "round": round_,
+        "arm": arm,
+        "rank": rank,
+        "repeats": repeats,
+        "step": step,
+        "used": used,
+    }
+
+
+def test_medians_count_a_replay_once_skip_spoilt_rounds_and_divide_by_repeats() -> None:
+    samples = pd.DataFrame(
+        [
+            sample("compute", 0, 4, rank=0),
+            sample("compute", 0, 4, rank=1),  # the same replay
+            sample("compute", 1, 8),
+            sample("compute", 2, 100, used=0),
+            sample("empty", 0, 1),
+        ]
+    )
+    medians = derive.arm_medians(samples).loc[("k", 0.0)]
+    assert medians["t_compute"] == 3  # median of 4 and 8 is 6, of two repeats each
+    assert medians["t_empty"] == 1  # of the window: there are no operations
+    assert math.isnan(medians["t_comm"])  # unknown, never zero
+    assert medians["rounds"] == 2
+
+
+def test_the_interval_of_a_median_by_order_statistics() -> None:
+    assert derive.median_interval([3, 1, 6, 2, 5, 4]) == (1, 6)  # 1 - 2/64 = 0.969
+    assert derive.median_interval(range(1, 10)) == (2, 8)  # 1 - 2 (1 + 9)/512 = 0.961
+    assert all(math.isnan(end) for end in derive.median_interval([1, 2, 3, 4, 5]))  # 1 - 2/32 is under 0.95
+
+
+def test_stretch_intervals_pair_the_rounds_and_take_the_slowest_rank() -> None:
+    rows = [
+        {**sample(arm, r, 0, rank), "compute_span": span * (1 + r) * (1 - rank / 2), "comm_span": math.nan}
+        for r in range(6)
+        for arm, span in (("compute", 10), ("overlapped", 12))
+        for rank in (0, 1)
+    ]
+    interval = derive.stretch_intervals(pd.DataFrame(rows)).loc[("k", 0.0)]
+    # Times drift by six from first to last round, the ratio within a round does not.
+    assert interval["compute_stretch_low"] == pytest.approx(1.2)
+    assert interval["compute_stretch_high"] == pytest.approx(1.2)
+    assert math.isnan(interval["comm_stretch_low"])
+
+
+def test_exposed_is_communication_without_compute() -> None:
+    assert derive.subtract([(1, 5)], [(0, 2), (3, 4)]) == [(2, 3), (4, 5)]
+    assert derive.subtract([(1, 2), (1, 3)], []) == [(1, 3)]
+    assert derive.subtract([(1, 2)], [(0, 3)]) == []
+
+
+def test_the_typical_replay_is_the_middle_one() -> None:
+    operations = pd.DataFrame({"arm": "overlapped", "replay": [0, 1, 2], "end": [9.0, 5.0, 7.0]})
+    assert derive.typical_replay(operations)["replay"].tolist() == [2]
+
+
+def cases(**columns: list[object]) -> pd.DataFrame:
+    count = len(next(iter(columns.values())))
+    keys = [f"key {i}" for i in range(count)]
+    return pd.DataFrame({"key": keys, "source": "measured", "placement": "concurrent", **columns})
+
+
+def test_a_case_is_named_by_what_varies() -> None:
+    frame = cases(placement=["serial", "graph"], gemm=["a", "a"], bytes=[1024.0, 25 * 2.0**20])
+    assert derive.case_names(frame) == ["serial · 1 KiB", "graph · 25 MiB"]
+    assert derive.shared_axes(frame) == "a"
+
+
+def test_cases_that_no_axis_tells_apart_are_named_by_key() -> None:
+    assert derive.case_names(cases(gemm=["a", "a"])) == ["key 0", "key 1"]
+
+
+def test_what_was_not_measured_is_said_in_the_name() -> None:
+    frame = cases(source=["measured", "model"], bytes=[1024.0, 2048.0])
+    assert derive.case_names(frame) == ["1 KiB", "2 KiB (model)"]
+    assert derive.series_names(frame) == ["concurrent", "concurrent (model)"]
+
+
+def test_choosing_takes_the_best_balanced_of_each_placement_and_says_what_it_left_out() -> None:
+    frame = cases(placement=["a", "a", "a", "b"], t_compute=[1.0, 1.0, 1.0, 1.0], t_comm=[9.0, 1.1, 0.5, 5.0])
+    assert derive.choose(frame, 2).index.tolist() == [1, 3]
+    assert derive.choose(frame, 4) is frame
+    assert "shows 2 of 4 cases" in derive.chosen_note(2, 4)
+    assert derive.chosen_note(4, 4) == ""
+
+
+def test_the_case_filter_is_literal_text() -> None:
+    frame = cases(key=["a.b", "axb", "$[a"])
+    assert derive.matching(frame, "a.b")["key"].tolist() == ["a.b"]
+    assert derive.matching(frame, "$[")["key"].tolist() == ["$[a"]

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is drawn, read back from the artists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+
+from overlap_plots import derive, style
+from overlap_plots.load import load_run
+from overlap_plots.registry import Absent, figure_names, get_figure, missing
+from overlap_plots.render import draw_page
+
+MS = synthetic.MS
+
+
+def pages(directory: Path, name: str, case: str = "") -> list[Any]:
+    return get_figure(name).pages(load_run(directory), case)
+
+
+def line(axes: Axes, label: str) -> Line2D:
+    return next(found for found in axes.get_lines() if found.get_label() == label)
+
+
+def texts(paper: Any) -> str:
+    return "\n".join(text.get_text() for text in paper.texts)
+
+
+# ---- combined_vs_isolated --------------------------------------------------------------------------------------------
+
+
+def test_bars_are_the_four_times_with_the_exposed_part_on_top(run_directory: Path, drawn: Any) -> None:
+    figure = drawn("combined_vs_isolated", pages(run_directory, "combined_vs_isolated")[0])
+    first = figure.panels[0]  # compute 10, comm 8, serial 18, overlapped 11 ms
+    heights = [patch.get_height() / MS for patch in first.patches]
+    assert heights == pytest.approx([10, 8, 18, 10, 1])
+    exposed = first.patches[4]
+    assert exposed.get_y() == pytest.approx(10 * MS)
+    assert to_hex(exposed.get_facecolor()) == style.EXPOSED.lower()
+    assert line(first, "bound").get_ydata()[0] == 10 * MS
+    assert first.get_ylabel() == "time (ms)"
+    assert [tick.get_text() for tick in first.get_xticklabels()] == ["t_compute", "t_comm", "t_serial", "t_step"]
+    assert "hidden 88 % [86, 90], n = 7" in first.get_title(loc="left")
+
+
+def test_every_bar_has_its_interval(run_directory: Path, drawn: Any) -> None:
+    first = drawn("combined_vs_isolated", pages(run_directory, "combined_vs_isolated")[0]).panels[0]
+    (intervals,) = first.collections
+    ends = np.array([[point[1] for point in segment] for segment in intervals.get_segments()]) / MS
+    assert ends == pytest.approx(np.array([[9.98, 10.02], [7.98, 8.02], [17.98, 18.02], [10.98, 11.02]]))
+
+
+def test_noisy_bars_are_hollow_and_model_bars_hatched(run_directory: Path, drawn: Any) -> None:
+    figure = drawn("combined_vs_isolated", pages(run_directory, "combined_vs_isolated")[0])
+    noisy, model = figure.panels[3], figure.panels[4]
+    assert {to_hex(patch.get_facecolor()) for patch in noisy.patches} == {"#ffffff"}
+    assert "noisy" in noisy.get_title(loc="left")
+    assert {patch.get_hatch() for patch in model.patches} == {"///"}
+    assert "(model)" in model.get_title(loc="left")
+
+
+def test_nothing_is_exposed_when_the_step_is_as_short_as_its_compute(tmp_path: Path, drawn: Any) -> None:
+    run = synthetic.build(tmp_path / "run", (synthetic.Case(times=(10, 8, 18, 9.5)),))
+    panel = drawn("combined_vs_isolated", pages(run, "combined_vs_isolated")[0]).panels[0]
+    assert [patch.get_height() / MS for patch in panel.patches] == pytest.approx([10, 8, 18, 9.5])
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    many = tuple(synthetic.Case(bytes=1024 * (i + 1)) for i in range(20))
+    run = synthetic.build(tmp_path / "run", (*many, synthetic.Case("graph", status="timeout")))
+    (page,) = pages(run, "combined_vs_isolated")
+    assert len(page.frame) == 12
+    assert page.notes[0].startswith("shows 12 of 20 cases")
+    assert page.notes[1] == "1 case without numbers (1 timeout)"
+
+
+# ---- hidden_share ----------------------------------------------------------------------------------------------------
+
+
+def test_hidden_share_has_references_bound_and_a_shade_for_worse_than_serial(run_directory: Path, drawn: Any) -> None:
+    over_bytes, over_ratio, speedup = drawn("hidden_share", pages(run_directory, "hidden_share")[0]).panels
+    for panel in (over_bytes, over_ratio):
+        assert line(panel, "_1: all hidden").get_ydata()[0] == 1
+        assert line(panel, "_0: serial").get_ydata()[0] == 0
+        assert panel.get_ylim()[0] < -0.52  # the interval of the negative share is in the picture
+        assert panel.get_ylabel() == "hidden share (ratio)"
+    bound = line(speedup, "bound: (1 + r) / max(1, r)")
+    ratio, value = bound.get_xdata(), bound.get_ydata()
+    assert value == pytest.approx((1 + ratio) / np.maximum(1, ratio))
+    assert max(value) == pytest.approx(2)
+    assert over_bytes.get_xlabel() == "bytes of one collective"
+
+
+def test_one_series_a_placement_and_the_source_in_its_name(run_directory: Path, drawn: Any) -> None:
+    over_bytes, over_ratio, _ = drawn("hidden_share", pages(run_directory, "hidden_share")[0]).panels
+    names = over_bytes.get_legend_handles_labels()[1]
+    assert names == [
+        "worse than serial",
+        "concurrent",
+        "serial",
+        "shared_core",
+        "partitioned",
+        "concurrent (model)",
+        "hollow: noisy",
+    ]
+    marks = [found for found in over_bytes.get_lines() if found.get_label() == "_marks"]
+    assert marks[0].get_xdata().tolist() == [1 << 20, 25 << 20]
+    assert marks[0].get_ydata() == pytest.approx([0.875, 0.5])
+    noisy = marks[3]
+    assert to_hex(noisy.get_markerfacecolor()) == "#ffffff"
+    assert "_line" not in [found.get_label() for found in over_ratio.get_lines()]
+
+
+def test_ticks_are_sizes_and_ratios(run_directory: Path, drawn: Any) -> None:
+    over_bytes, over_ratio, _ = drawn("hidden_share", pages(run_directory, "hidden_share")[0]).panels
+    assert "1 MiB" in [over_bytes.xaxis.get_major_formatter()(at) for at in over_bytes.get_xticks()]
+    assert [over_ratio.xaxis.get_major_formatter()(at) for at in (0.5, 1, 2)] == ["1/2", "1", "2"]
+
+
+# ---- stretch ---------------------------------------------------------------------------------------------------------
+
+
+def test_stretch_shows_both_sides_with_intervals_from_the_samples(run_directory: Path, drawn: Any) -> None:
+    page = pages(run_directory, "stretch")[0]
+    assert page.frame.loc[0, "compute_stretch_low"] <= 1.1 / 1.05 <= page.frame.loc[0, "compute_stretch_high"]
+    (panel,) = drawn("stretch", page).panels
+    assert panel.get_xlabel() == "beside the other side / alone (ratio)"
+    assert panel.get_yticklabels()[0].get_text() == "concurrent · mlp:gpt2-small · 1 MiB  n = 7"
+    assert line(panel, "1: as alone").get_xdata()[0] == 1
+    compute = panel.get_lines()[1]
+    assert compute.get_xdata()[0] == pytest.approx(1.1 / 1.05)
+    assert "comm slowdown" in panel.get_legend_handles_labels()[1]
+
+
+def test_stretch_without_samples_has_no_intervals_and_does_not_claim_any(run_directory: Path, drawn: Any) -> None:
+    (run_directory / "samples.csv").unlink()
+    page = pages(run_directory, "stretch")[0]
+    assert not any("interval" in caption for caption in page.captions)
+    assert not drawn("stretch", page).panels[0].collections
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def test_samples_are_in_order_with_the_spoilt_one_on_the_edge(run_directory: Path, drawn: Any) -> None:
+    page = pages(run_directory, "samples", case="placement=concurrent")[0]
+    panels = drawn("samples", page).panels
+    assert [panel.get_title(loc="left").split(":")[0] for panel in panels] == list(derive.ARMS)
+    compute = panels[1]
+    used = line(compute, "_")
+    assert used.get_xdata().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert used.get_ydata()[:3] == pytest.approx([10 * MS, 9.99 * MS, 10.01 * MS])
+    spoilt = line(compute, "spoilt, above the panel")
+    assert spoilt.get_xdata().tolist() == [7]
+    assert spoilt.get_ydata()[0] == compute.get_ylim()[1]
+    assert line(compute, "median of the used rounds").get_ydata()[0] == 10 * MS
+    assert "95 % interval" in compute.get_legend_handles_labels()[1]
+
+
+# ---- timeline --------------------------------------------------------------------------------------------------------
+
+
+def bars(panel: Axes, label: str) -> list[tuple[float, float]]:
+    """(start, end) in ms of all boxes with the label."""
+    boxes = [path for found in panel.collections if found.get_label() == label for path in found.get_paths()]
+    return [(box.vertices[:, 0].min() / MS, box.vertices[:, 0].max() / MS) for box in boxes]
+
+
+def test_timeline_draws_the_middle_replay_and_the_exposed_end_in_red(run_directory: Path, drawn: Any) -> None:
+    page = pages(run_directory, "timeline")[0]  # four repeats of compute 10 and step 11 ms
+    (panel,) = drawn("timeline", page).panels
+    assert bars(panel, "compute") == [pytest.approx((0, 40))] * 2
+    assert bars(panel, "exposed") == [pytest.approx((40, 44))] * 2
+    assert bars(panel, "comm") == [pytest.approx((4.4, 44))]
+    assert bars(panel, "comm, from ready: start not seen") == [pytest.approx((4.4, 44))]
+    labels = [tick.get_text() for tick in panel.get_yticklabels()]
+    assert labels == ["rank 0 · compute", "rank 0 · comm", "rank 1 · compute", "rank 1 · comm"]
+    assert line(panel, "t_ideal (bound)").get_xdata()[0] == pytest.approx(40 * MS)
+    assert "11.00 ms [10.98, 11.02]" in page.captions[0]
+
+
+def test_timeline_reads_the_trace_files_where_there_is_no_operations_table(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,), operations=False)
+    (run / "timeline").mkdir()
+    events = [
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "lane $7$"}},
+        {"ph": "X", "name": "gemm", "cat": "compute", "pid": 0, "tid": 7, "ts": 0, "dur": 40000},
+        {"ph": "X", "name": "all_reduce", "cat": "comm", "pid": 0, "tid": 8, "ts": 1000, "dur": 43000},
+        {"ph": "C", "name": "exposed", "pid": 0, "ts": 0, "args": {"exposed": 1}},
+    ]
+    document = {"traceEvents": events, "otherData": {"key": case.key}}
+    (run / "timeline" / "a.json").write_text(json.dumps(document))
+    (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert bars(panel, "exposed") == [pytest.approx((40, 44))]
+    assert panel.get_yticklabels()[0].get_text() == "rank 0 · lane $7$"
+
+
+def test_no_timeline_says_how_to_get_one(tmp_path: Path) -> None:
+    run = synthetic.build(tmp_path / "run", operations=False)
+    with pytest.raises(Absent, match="measure with --timeline"):
+        pages(run, "timeline")
+
+
+# ---- all figures -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", figure_names())
+def test_every_picture_says_run_device_date_n_and_intervals(name: str, run_directory: Path) -> None:
+    run = load_run(run_directory)
+    for page in get_figure(name).pages(run, ""):
+        said = texts(draw_page(get_figure(name), page, run)).replace("\n", " ")
+        for fact in ("run synthetic-run", "synthetic $device$", "2000-01-01", "n = 7 rounds", "95 % intervals"):
+            assert fact in said
+        if "model" in page.sources:
+            assert "model, not measured" in said
+
+
+@pytest.mark.parametrize("name", figure_names())
+def test_unknown_numbers_are_not_drawn_as_zero_and_break_nothing(name: str, tmp_path: Path) -> None:
+    blank = dict.fromkeys(("t_serial", "t_serial_low", "t_serial_high", "t_ideal", "hidden_share", "comm_stretch"), "")
+    run = load_run(synthetic.build(tmp_path / "run", (synthetic.Case(more=blank), synthetic.Case("serial"))))
+    for page in get_figure(name).pages(run, ""):
+        draw_page(get_figure(name), page, run).canvas.draw()
+
+
+@pytest.mark.parametrize("name", figure_names())
+def test_a_picture_takes_its_units_from_the_schema(name: str, run_directory: Path) -> None:
+    about = json.loads((run_directory / "run.json").read_text(encoding="utf-8"))
+    for table in about["schemas"].values():
+        for column in table["columns"]:
+            column["unit"] = {"s": "fortnight", "1": "parts"}.get(column["unit"], column["unit"])
+    (run_directory / "run.json").write_text(json.dumps(about))
+    run = load_run(run_directory)
+    paper = draw_page(get_figure(name), get_figure(name).pages(run, "")[0], run)
+    labels = "".join(axes.get_xlabel() + axes.get_ylabel() for axes in paper.axes)
+    assert "fortnight" in labels or "(parts)" in labels
+
+
+def test_a_figure_without_its_columns_says_which(run_directory: Path) -> None:
+    run = load_run(run_directory)
+    del run.tables["samples"]
+    assert missing(get_figure("samples"), run) == "samples.csv is not in the run"
+    del run.tables["summary"].frame["bytes"]
+    assert missing(get_figure("hidden_share"), run) == "summary.csv has no column bytes"

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+
+from overlap_plots.load import RunError, load_run, read_run
+
+
+def test_tables_are_typed_by_the_schemas_of_run_json(run_directory: Path) -> None:
+    run = load_run(run_directory)
+    frame = run.tables["summary"].frame
+    assert run.name == "synthetic-run"
+    assert run.device == "synthetic $device$, no machine"
+    assert run.date == "2000-01-01T00:00:00Z"
+    assert frame["t_step"][0] == 0.011
+    assert frame["bytes"][0] == 1 << 20
+    assert math.isnan(frame["t_step"][5])  # unsupported: unknown, never zero
+    assert frame["reason"][0] == ""
+    assert frame["gemm"][6] == '$\\alpha$, "quoted", Größe_№ 3'
+    assert frame.attrs["columns"]["t_step"].unit == "s"
+
+
+def test_lines_count_those_within_quoted_fields(run_directory: Path) -> None:
+    rows = [synthetic.summary_row(case) for case in synthetic.CASES[:2]]
+    rows[0]["reason"] = "two\nlines"
+    synthetic.write(run_directory, "summary", rows)
+    table = load_run(run_directory).tables["summary"]
+    assert table.lines == [2, 4]
+    assert table.frame["reason"][0] == "two\nlines"
+
+
+@pytest.mark.parametrize("cut", ["x", 'x,"within', '"'])
+def test_an_unterminated_last_line_is_ignored(run_directory: Path, cut: str) -> None:
+    path = run_directory / "samples.csv"
+    path.write_text(path.read_text(encoding="utf-8") + cut, encoding="utf-8")
+    table = load_run(run_directory).tables["samples"]
+    assert table.unterminated
+    assert len(table.frame) == 480
+
+
+def edit_schemas(directory: Path, edit: Any) -> None:
+    about = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    edit(about)
+    (directory / "run.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def problem(directory: Path) -> str:
+    problems = read_run(directory)[1]
+    assert len(problems) == 1
+    return str(problems[0])
+
+
+def test_a_newer_schema_is_refused(run_directory: Path) -> None:
+    edit_schemas(run_directory, lambda about: about["schemas"]["samples"].update(version=2))
+    problems = [str(p) for p in read_run(run_directory)[1]]
+    assert problems[0] == "run.json: schemas.samples: got schema version 2, expected 1, the one this package reads"
+
+
+def test_a_table_without_schema_is_a_problem(run_directory: Path) -> None:
+    edit_schemas(run_directory, lambda about: about["schemas"].pop("operations"))
+    assert problem(run_directory).startswith("operations.csv: got a table without a schema")
+
+
+def test_an_unknown_type_is_a_problem(run_directory: Path) -> None:
+    edit_schemas(run_directory, lambda about: about["schemas"]["operations"]["columns"][1].update(type="int"))
+    found = str(read_run(run_directory)[1][0])
+    assert found == 'run.json: schemas.operations.launch: got type "int", expected text, integer or real'
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "0x10", "1_0", " 1", "1e", "NA"])
+def test_only_plain_finite_numbers_are_numbers(run_directory: Path, text: str) -> None:
+    rows = [synthetic.summary_row(case) for case in synthetic.CASES]
+    rows[1]["t_step"] = text
+    synthetic.write(run_directory, "summary", rows)
+    expected = f'summary.csv:3: column t_step: got "{text}", expected a real number (s) or an empty field'
+    assert problem(run_directory) == expected
+
+
+def test_what_is_no_run_directory_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a directory; name one that an overlap bench wrote with --out"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(RunError, match=r"holds no run\.json"):
+        load_run(tmp_path)
+
+
+def test_broken_json_and_broken_encoding_are_problems(run_directory: Path) -> None:
+    (run_directory / "samples.csv").write_bytes(b"\xff\xfe")
+    assert "CSV text in UTF-8" in problem(run_directory)
+    (run_directory / "run.json").write_text("{")
+    assert "JSON text in UTF-8" in problem(run_directory)
+
+
+def test_a_bad_timeline_file_is_named(run_directory: Path) -> None:
+    (run_directory / "timeline").mkdir()
+    (run_directory / "timeline" / "a.json").write_text("{}")
+    with pytest.raises(RunError, match=r"a\.json has no traceEvents"):
+        list(load_run(run_directory).traces())

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/runner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.hpp"
+#include "schedule/pair.hpp"
+#include "support/scripted.hpp"
+
+namespace ovl {
+namespace {
+
+using test::constant;
+using test::Script;
+using test::ScriptedBackend;
+using test::ScriptedClock;
+
+// A pair small enough to verify by hand, with whatever durations a script gives it.
+CaseSpec small_pair(const std::string& placement = "concurrent", bool balance = false) {
+  CaseSpec spec;
+  spec.name = "pair/small";
+  spec.key = "pair gemm=2x2x2 bytes=16";
+  spec.placement_name = placement;
+  spec.placement = parse_placement(placement);
+  spec.balance = balance;
+  spec.build = [](const Tuning& t) {
+    return pair_program(
+        {.ranks = 2, .m = 2, .n = 2, .k = 2, .gemm_repeat = t.gemm_repeat, .bytes = Bytes(16), .repeats = t.repeats});
+  };
+  spec.derive = [](const Summary&) { return std::vector<std::pair<std::string, Value>>{}; };
+  return spec;
+}
+
+struct Measured {
+  CaseResult result;
+  std::vector<Arm> replayed;
+  std::vector<std::int64_t> slots;
+};
+
+Measured measure(const Script& script, MeasureOptions options = {}, const CaseSpec& spec = small_pair()) {
+  ScriptedClock clock;
+  ScriptedBackend backend(script, clock);
+  const std::atomic<bool> interrupted{false};
+  Runner runner(backend, clock, options, interrupted);
+  CaseResult result = runner.run(spec);
+  return {std::move(result), backend.replayed(), backend.slots()};
+}
+
+// A GEMM of 10 ms beside a collective of 10 ms. Together they take 13 ms: of the 20 ms they take in turn, 7 are saved,
+// of 10 that could be.
+TEST(Runner, SeventyPercentHiddenIsAnEquality) {
+  const CaseResult r = measure(constant(milliseconds(10), milliseconds(10), milliseconds(13), milliseconds(12))).result;
+
+  EXPECT_EQ(r.status, Status::ok);
+  EXPECT_DOUBLE_EQ(r.summary.t_compute.value, 10e-3);
+  EXPECT_DOUBLE_EQ(r.summary.t_comm.value, 10e-3);
+  EXPECT_DOUBLE_EQ(r.summary.t_serial.value, 20e-3);
+  EXPECT_DOUBLE_EQ(r.summary.t_step.value, 13e-3);
+  EXPECT_DOUBLE_EQ(r.summary.t_empty.value, 0);
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 0.7);
+  EXPECT_DOUBLE_EQ(r.summary.t_exposed.value, 3e-3);
+  EXPECT_DOUBLE_EQ(r.summary.overlap.speedup_bound, 2);
+  EXPECT_DOUBLE_EQ(r.summary.speedup.value, 20.0 / 13);
+  EXPECT_DOUBLE_EQ(r.summary.overlap.serial_gap.value(), 0);
+  EXPECT_DOUBLE_EQ(r.summary.compute_stretch, 1.3);
+  EXPECT_DOUBLE_EQ(r.summary.comm_stretch, 1.2);
+  EXPECT_DOUBLE_EQ(r.summary.t_path.value(), 10e-3) << "both operations at their isolated times, side by side";
+  EXPECT_DOUBLE_EQ(r.summary.observer_ratio, 1);
+  EXPECT_EQ(r.summary.launch_order, "compute_first");
+}
+
+// Nothing scatters in a script, so the interval is a point and the least number of rounds is enough.
+TEST(Runner, StopsAtThePrecisionAfterTheLeastRounds) {
+  MeasureOptions options;
+  options.stop.min_rounds = 12;
+  options.block = milliseconds(1);  // one round each
+  const CaseResult r =
+      measure(constant(milliseconds(1), milliseconds(1), milliseconds(1), milliseconds(1)), options).result;
+  EXPECT_EQ(r.stop, Stop::precision);
+  EXPECT_EQ(r.summary.rounds, 12);
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 1);
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.interval.width(), 0);
+}
+
+TEST(Runner, WorseThanSerialIsNegativeAndNotClamped) {
+  const CaseResult r = measure(constant(milliseconds(10), milliseconds(10), milliseconds(25), milliseconds(25))).result;
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, -0.5);
+  EXPECT_DOUBLE_EQ(r.summary.overlap.t_overlap.value(), -5e-3);
+  EXPECT_DOUBLE_EQ(r.summary.t_exposed.value, 15e-3);
+}
+
+TEST(Runner, AnUnreachablePrecisionStopsAtALimitAndTheRowSaysWhich) {
+  // The overlapped step scatters: 10 and 30 ms in turn.
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.duration = [inner = script.duration](Arm arm, const Operation& op, int replay) {
+    return inner(arm, op, replay) * (arm == Arm::overlapped && replay % 2 == 0 ? 3.0 : 1.0);
+  };
+  MeasureOptions options;
+  options.stop = {.precision = 0.001, .min_rounds = 4, .max_rounds = 30, .max_time = Seconds(1000)};
+  EXPECT_EQ(measure(script, options).result.stop, Stop::max_samples);
+  options.stop.max_rounds = 100000;
+  options.stop.max_time = Seconds(2);
+  EXPECT_EQ(measure(script, options).result.stop, Stop::max_time);
+}
+
+TEST(Runner, EveryRoundHasEveryArmOnceInAnOrderThatSeedAndKeyDecide) {
+  const auto script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  const auto order_of = [](const CaseResult& r) {
+    std::vector<std::vector<Arm>> rounds;
+    for (const Sample& s : r.samples) {
+      rounds.resize(std::max(rounds.size(), static_cast<std::size_t>(s.round) + 1));
+      EXPECT_EQ(static_cast<std::size_t>(s.position), rounds[static_cast<std::size_t>(s.round)].size());
+      rounds[static_cast<std::size_t>(s.round)].push_back(s.arm);
+    }
+    return rounds;
+  };
+  const CaseResult first = measure(script).result;
+  const auto rounds = order_of(first);
+  ASSERT_GE(rounds.size(), 20U);
+  std::set<std::vector<Arm>> orders(rounds.begin(), rounds.end());
+  for (const auto& round : rounds) EXPECT_EQ(std::set<Arm>(round.begin(), round.end()).size(), 5U);
+  EXPECT_GT(orders.size(), 10U) << "120 orders are possible";
+  EXPECT_EQ(order_of(measure(script).result), rounds);
+
+  MeasureOptions other;
+  other.seed = 2;
+  EXPECT_NE(order_of(measure(script, other).result), rounds);
+}
+
+TEST(Runner, AllArmsOfARoundUseTheSameBufferCopies) {
+  const CaseResult r = measure(constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10))).result;
+  for (const Sample& s : r.samples) EXPECT_EQ(s.slot, s.round);
+}
+
+TEST(Runner, BlockInterleavingStaysOnAnArmForItsTime) {
+  MeasureOptions options;
+  options.interleave = Interleave::block;
+  options.block_arm = milliseconds(95);
+  options.stop.min_rounds = 3;
+  options.stop.max_time = Seconds(60);
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.duration = [inner = script.duration](Arm arm, const Operation& op, int replay) {
+    return arm == Arm::empty ? milliseconds(10) : inner(arm, op, replay);
+  };
+  const CaseResult r = measure(script, options).result;
+  std::map<std::pair<int, Arm>, int> samples;
+  for (const Sample& s : r.samples) ++samples[{s.round, s.arm}];
+  EXPECT_EQ((samples[{0, Arm::overlapped}]), 10) << "10 ms each until 95 ms have passed";
+  EXPECT_EQ((samples[{0, Arm::serial}]), 5);
+  EXPECT_EQ(r.summary.rounds, 3);
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 1);
+}
+
+// ---- tuning --------------------------------------------------------------------------------------------------------
+
+TEST(Runner, BalanceRepeatsTheGemmUntilBothTakeAboutAsLong) {
+  // A GEMM of 1 ms, a collective of 7.6 ms: eight GEMMs are nearest.
+  const auto script = constant(milliseconds(1), milliseconds(7.6), milliseconds(1), milliseconds(7.6));
+  const CaseResult r = measure(script, {}, small_pair("concurrent", true)).result;
+  EXPECT_EQ(r.summary.tuning.gemm_repeat, 8);
+  EXPECT_EQ(r.summary.tuning.repeats, 1);
+  EXPECT_DOUBLE_EQ(r.summary.t_compute.value, 8e-3);
+  EXPECT_EQ(measure(script).result.summary.tuning.gemm_repeat, 1) << "only when asked for";
+}
+
+TEST(Runner, ShortOperationsRepeatWithinTheWindowAndTimesArePerOperation) {
+  MeasureOptions options;
+  options.window = milliseconds(1);
+  const CaseResult r =
+      measure(constant(microseconds(100), microseconds(250), microseconds(100), microseconds(250)), options).result;
+  EXPECT_EQ(r.summary.tuning.repeats, 10) << "the shorter part fills 1 ms";
+  EXPECT_NEAR(r.summary.t_compute.value, 100e-6, 1e-12);
+  EXPECT_NEAR(r.summary.t_comm.value, 250e-6, 1e-12);
+  EXPECT_NEAR(r.summary.t_step.value, 250e-6, 1e-12);
+  EXPECT_NEAR(r.summary.t_path.value(), 250e-6, 1e-12);
+  EXPECT_NEAR(r.samples.back().ranks.front().own.value(), r.samples.back().step.value(), 1e-12);
+}
+
+TEST(Runner, TheLongerPartNeverFillsMoreThanTenWindows) {
+  MeasureOptions options;
+  options.window = milliseconds(1);
+  const CaseResult r =
+      measure(constant(microseconds(1), milliseconds(2), microseconds(1), milliseconds(2)), options).result;
+  EXPECT_EQ(r.summary.tuning.repeats, 5);
+}
+
+// ---- conditions ----------------------------------------------------------------------------------------------------
+
+Conditions distance(double ns) { return {{{.name = "core_distance", .unit = "s", .value = ns * 1e-9, .change = 1.6}}}; }
+
+TEST(Runner, ASpoiltBlockIsMeasuredAgainAndKeptInTheSamples) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  // The distance between the cores changes while the third block runs, and back in the fourth.
+  script.conditions = [](int call) { return distance(call == 3 ? 175 : 40); };
+  MeasureOptions options;
+  options.stop.min_rounds = 8;
+  options.block = milliseconds(1);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::ok);
+  EXPECT_EQ(r.summary.rounds, 8);
+  EXPECT_EQ(r.rounds_spoilt, 2);
+  EXPECT_EQ(r.samples.size(), 50U);
+  int unused = 0;
+  for (std::size_t i = 0; i < r.samples.size(); ++i) {
+    const bool spoilt = r.samples[i].block == 2 || r.samples[i].block == 3;
+    EXPECT_EQ(r.used[i], !spoilt);
+    unused += spoilt ? 1 : 0;
+    EXPECT_THAT(r.noise[i], testing::StartsWith(spoilt ? "core_distance changed from" : ""));
+  }
+  EXPECT_EQ(unused, 10);
+}
+
+TEST(Runner, BlocksOfTheRarerStateAreSpoiltEvenIfQuietInThemselves) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.conditions = [](int call) { return distance(call < 3 ? 175 : 40); };
+  MeasureOptions options;
+  options.stop.min_rounds = 8;
+  options.block = milliseconds(1);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.summary.rounds, 8);
+  EXPECT_EQ(r.rounds_spoilt, 3) << "two far ones, and the one in which it changed";
+  for (const Block& b : r.used_blocks) EXPECT_DOUBLE_EQ(b.before.readings[0].value, 40e-9);
+}
+
+TEST(Runner, WithoutAQuietBlockEverythingCountsAndTheRowIsNoisy) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(13), milliseconds(12));
+  script.conditions = [](int) {
+    return Conditions{{{.name = "steal_share", .unit = "1", .value = 0.2, .limit = 0.01}}};
+  };
+  MeasureOptions options;
+  options.stop.max_rounds = 10;
+  options.block = milliseconds(1);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::noisy);
+  EXPECT_EQ(r.reason, "steal_share 0.2 1 above 0.01");
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 0.7) << "never dropped";
+  EXPECT_EQ(r.rounds_spoilt, 0);
+  for (const bool used : r.used) EXPECT_TRUE(used);
+}
+
+TEST(Runner, AnUnknownReadingSpoilsNothing) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.conditions = [](int) { return Conditions{{{.name = "frequency", .unit = "Hz", .limit = 1, .change = 1.1}}}; };
+  EXPECT_EQ(measure(script).result.status, Status::ok);
+}
+
+// ---- verification --------------------------------------------------------------------------------------------------
+
+TEST(Runner, AWrongSumIsAFailedRowWithoutNumbers) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.corrupt = [](const Buffer& buffer, Rank rank, std::vector<double>& contents) {
+    if (buffer.name == "receive" && rank == Rank(1)) contents[3] += 1;
+    return true;
+  };
+  const CaseResult r = measure(script).result;
+  EXPECT_EQ(r.status, Status::failed_verify);
+  EXPECT_FALSE(r.has_numbers());
+  EXPECT_TRUE(r.samples.empty());
+  EXPECT_THAT(r.reason,
+              testing::MatchesRegex("%[0-9]+ all_reduce 16 f32 comm=0 on rank 1: element 3 is .*, expected .*"));
+}
+
+TEST(Runner, AWrongProductIsAFailedRow) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.corrupt = [](const Buffer& buffer, Rank, std::vector<double>& contents) {
+    if (buffer.name == "c") contents[0] = std::nan("");
+    return true;
+  };
+  EXPECT_THAT(measure(script).result.reason, testing::HasSubstr("row 0 of c times a test vector is nan"));
+}
+
+TEST(Runner, AGemmThatDiffersFromItsSoloRunIsAFailedRow) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.same_bits = false;
+  const CaseResult r = measure(script).result;
+  EXPECT_EQ(r.status, Status::failed_verify);
+  EXPECT_EQ(r.reason, "a GEMM's result differs between its solo run and the overlapped one");
+}
+
+TEST(Runner, VerificationCanBeSwitchedOffAndTheRowSaysSo) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.same_bits = false;
+  MeasureOptions options;
+  options.verify = false;
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::ok);
+  EXPECT_EQ(r.verified, "off");
+}
+
+// ---- what goes wrong -----------------------------------------------------------------------------------------------
+
+TEST(Runner, WhatTheBackendCannotDoIsAnUnsupportedRowAndNothingRuns) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.unsupported = [](const Program& p) { return p.graph ? "no graphs here" : ""; };
+  const Measured m = measure(script, {}, small_pair("graph"));
+  EXPECT_EQ(m.result.status, Status::unsupported);
+  EXPECT_EQ(m.result.reason, "no graphs here");
+  EXPECT_TRUE(m.replayed.empty());
+}
+
+TEST(Runner, AHangIsATimeoutRowThatSaysWhereEveryLaneStands) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.hanging_replay = 0;
+  MeasureOptions options;
+  options.verify = false;
+  options.deadline = milliseconds(20);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::timeout);
+  EXPECT_EQ(
+      r.reason,
+      "a replay did not finish within 20 ms: rank 0 comm: enqueued %4 all_reduce 16 f32 comm=0, completed nothing");
+}
+
+TEST(Runner, AnInterruptGivesUpTheCase) {
+  ScriptedClock clock;
+  std::atomic<bool> interrupted{false};
+  int replays = 0;
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
+  script.on_replay = [&](Arm) { interrupted = ++replays == 40; };
+  ScriptedBackend backend(script, clock);
+  Runner runner(backend, clock, {}, interrupted);
+  try {
+    runner.run(small_pair());
+    FAIL() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::interrupted);
+  }
+}
+
+}  // namespace
+}  // namespace ovl

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/scripted.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+namespace ovl::test {
+namespace {
+
+// The arm that a program is, from the name that project() gives it.
+Arm arm_of(const Program& program) {
+  const std::size_t colon = program.name.rfind(':');
+  return colon == std::string::npos ? Arm::overlapped : parse_enum<Arm>(program.name.substr(colon + 1));
+}
+
+}  // namespace
+
+Script constant(Seconds compute, Seconds comm, Seconds overlapped_compute, Seconds overlapped_comm) {
+  return {.duration = [=](Arm arm, const Operation& op, int /*replay*/) {
+    if (arm == Arm::empty) return Seconds(0);
+    if (const auto* gemm = std::get_if<Gemm>(&op.work)) {
+      return (arm == Arm::overlapped ? overlapped_compute : compute) * static_cast<double>(gemm->repeat);
+    }
+    return arm == Arm::overlapped ? overlapped_comm : comm;
+  }};
+}
+
+// Computes on doubles what the programs say, for the verification to find right or wrong.
+class ScriptedPrepared final : public Prepared {
+ public:
+  ScriptedPrepared(ScriptedBackend& backend, std::vector<Program> arms, Data data, std::uint64_t seed)
+      : backend_(backend), arms_(std::move(arms)), data_(data), seed_(seed), counts_(arms_.size()) {}
+
+  void reset() override {}
+
+  Timings run(std::size_t index, const ReplayOptions& options) override {
+    const Program& program = arms_.at(index);
+    const Arm arm = arm_of(program);
+    backend_.script_.on_replay(arm);
+    backend_.replayed_.push_back(arm);
+    backend_.slots_.push_back(options.slot);
+    if (arm == Arm::overlapped && backend_.overlapped_replays_++ == backend_.script_.hanging_replay) backend_.hang();
+    const int replay = counts_[index]++;
+
+    Timings timings;
+    timings.launch_order = arm == Arm::overlapped ? "compute_first" : "unverified";
+    timings.start_source = "script";
+    Seconds step(0);
+    for (int r = 0; r < program.ranks; ++r) {
+      const RankClass& c = program.class_of(Rank(r));
+      RankTiming rank{Rank(r), Seconds(0), Seconds(0), {}};
+      std::map<LaneId, LaneTiming> lanes;
+      for (const Operation& op : c.body) {
+        if (is_ordering(op.work)) continue;
+        LaneTiming& lane = lanes.try_emplace(op.lane, LaneTiming{op.lane, Seconds(0), Seconds(0)}).first->second;
+        const Seconds start = lane.end;
+        lane.end += backend_.script_.duration(arm, op, replay);
+        if (options.recording == Recording::operations) {
+          timings.operations.push_back({Rank(r), op.id, op.lane, Seconds(0), start, start, lane.end, unknown_time});
+        }
+      }
+      for (const auto& [id, lane] : lanes) {
+        rank.lanes.push_back(lane);
+        rank.end = std::max(rank.end, lane.end);
+      }
+      step = std::max(step, rank.end);
+      timings.ranks.push_back(std::move(rank));
+    }
+    backend_.clock_.advance(step);
+    return timings;
+  }
+
+  [[nodiscard]] std::vector<double> contents(BufferId buffer, Rank rank, int /*copy*/) const override {
+    const Program& program = arms_.back();
+    std::vector<double> values = right(program, buffer, rank);
+    backend_.script_.corrupt(program.buffers[buffer.index()], rank, values);
+    return values;
+  }
+
+  [[nodiscard]] std::uint64_t fingerprint(BufferId buffer, Rank rank, int /*copy*/) const override {
+    const bool overlapped = backend_.replayed_.back() == Arm::overlapped;
+    return mix64(buffer.index() * 64 + rank.index()) + (overlapped && !backend_.script_.same_bits ? 1U : 0U);
+  }
+
+  [[nodiscard]] std::vector<Fact> observed() const override {
+    return {{"layout", "scripted"}, {"oversubscribed", "0"}, {"channels", "1"}};
+  }
+
+ private:
+  [[nodiscard]] std::vector<double> filled(const Program& program, BufferId buffer, Rank rank) const {
+    std::vector<double> values(static_cast<std::size_t>(program.buffers[buffer.index()].count));
+    const std::uint64_t seed = mix64(seed_ + buffer.index() * 1024 + rank.index());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      values[i] = data_ == Data::exact ? exact_element(seed, at) : random_element(seed, at);
+    }
+    return values;
+  }
+
+  // What the buffer must hold after the body; only what a pair of GEMM and all_reduce needs.
+  [[nodiscard]] std::vector<double> right(const Program& program, BufferId buffer, Rank rank) const {
+    std::vector<double> values = filled(program, buffer, rank);
+    for (const Operation& op : program.class_of(rank).body) {
+      if (op.writes.empty() || op.writes.front().buffer != buffer) continue;
+      const auto out = static_cast<std::size_t>(op.writes.front().offset);
+      if (const auto* g = std::get_if<Gemm>(&op.work)) {
+        const auto a = filled(program, op.reads[0].buffer, rank);
+        const auto b = filled(program, op.reads[1].buffer, rank);
+        const auto [m, n, k] =
+            std::tuple(static_cast<std::size_t>(g->m), static_cast<std::size_t>(g->n), static_cast<std::size_t>(g->k));
+        const auto a0 = static_cast<std::size_t>(op.reads[0].offset);
+        const auto b0 = static_cast<std::size_t>(op.reads[1].offset);
+        for (std::size_t i = 0; i < m; ++i) {
+          for (std::size_t j = 0; j < n; ++j) {
+            double sum = 0;
+            for (std::size_t x = 0; x < k; ++x) sum += a[a0 + i * k + x] * b[b0 + x * n + j];
+            values[out + i * n + j] = sum;
+          }
+        }
+      } else if (const auto* c = std::get_if<Collective>(&op.work);
+                 c != nullptr && c->kind == CollectiveKind::all_reduce) {
+        std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(out), c->count, 0.0);
+        for (int r = 0; r < program.ranks; ++r) {
+          const auto peer = filled(program, op.reads[0].buffer, Rank(r));
+          for (std::size_t i = 0; i < static_cast<std::size_t>(c->count); ++i) {
+            values[out + i] += peer[static_cast<std::size_t>(op.reads[0].offset) + i];
+          }
+        }
+      }
+    }
+    return values;
+  }
+
+  ScriptedBackend& backend_;
+  std::vector<Program> arms_;
+  Data data_;
+  std::uint64_t seed_;
+  std::vector<int> counts_;
+};
+
+Description ScriptedBackend::describe() const {
+  return {.backend = "scripted",
+          .device = "a script",
+          .transports = {"shm"},
+          .dtypes = {DType::f32, DType::f64},
+          .default_ranks = 2,
+          .most_ranks = 8,
+          .last_level_cache = Bytes(0),
+          .memory = mebibytes(1024),
+          .window = microseconds(200),
+          .facts = {}};
+}
+
+std::unique_ptr<Prepared> ScriptedBackend::prepare(std::vector<Program> arms, Data data, std::uint64_t seed) {
+  return std::make_unique<ScriptedPrepared>(*this, std::move(arms), data, seed);
+}
+
+std::vector<LaneProgress> ScriptedBackend::progress() const { return {{Rank(0), LaneId(1), OpId(4), OpId()}}; }
+
+void ScriptedBackend::abort() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    abort_ = true;
+  }
+  aborted_.notify_all();
+}
+
+void ScriptedBackend::hang() {
+  std::unique_lock lock(mutex_);
+  aborted_.wait(lock, [this] { return abort_; });
+  throw failure("the replay was aborted", "", "");
+}
+
+}  // namespace ovl::test
