@@ -204,6 +204,14 @@ TEST(Check, RanksOfAClassAreInGroupsOfOneSize) {
                                                         "ranks are in groups of different sizes"));
 }
 
+TEST(Check, AClassWithoutRanksMeetsNobody) {
+  TwoRanks two;
+  two.builder.all_ranks();
+  two.builder.ranks("none", {})
+      .body(two.left, Collective{CollectiveKind::all_to_all, two.x, DType::f32, 8}, {two.in()}, {two.out()});
+  EXPECT_THAT(two.findings(), IsEmpty());
+}
+
 TEST(Check, ShapeOfExchanges) {
   TwoRanks two;
   two.builder.all_ranks().body(two.left, send(two.x, 2), {two.in()}, {two.out()});
