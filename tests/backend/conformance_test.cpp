@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -440,7 +439,6 @@ TEST_P(BackendConformance, OperationsAreReadyWhenTheirPredecessorsEnded) {
   const std::vector<Operation>& body = h.program.classes[0].body;
   for (const OperationTiming& o : t.operations) {
     EXPECT_LE(o.enqueued, o.start);
-    EXPECT_LE(o.ready, o.start + milliseconds(1000));
     EXPECT_LE(o.start, o.end);
   }
   for (std::size_t rank : {std::size_t{0}, std::size_t{4}}) {
