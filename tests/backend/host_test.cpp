@@ -14,18 +14,25 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<Backend> open_default() {
-  static const std::unique_ptr<World> world = make_solo_world();
-  return open_host(*world, {});
-}
-
-INSTANTIATE_TEST_SUITE_P(backends, BackendConformance, testing::Values(BackendUnderTest{"host", "shm", open_default}),
-                         subject);
-
 std::string fact(const std::vector<Fact>& facts, const std::string& name) {
   const auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact& f) { return f.name == name; });
   return found == facts.end() ? "no fact " + name : found->value;
 }
+
+std::unique_ptr<Backend> open(const SessionOptions& options) {
+  static const std::unique_ptr<World> world = make_solo_world();
+  return open_host(*world, options);
+}
+std::unique_ptr<Backend> open_default() { return open({}); }
+
+int first_core() { return std::stoi(fact(open_default()->describe().facts, "cores")); }
+// All threads of all ranks share one core: whoever waits must let the others run.
+std::unique_ptr<Backend> open_on_one_core() { return open({.cores = {first_core()}}); }
+
+INSTANTIATE_TEST_SUITE_P(backends, BackendConformance,
+                         testing::Values(BackendUnderTest{"host", "shm", open_default},
+                                         BackendUnderTest{"host_on_one_core", "shm", open_on_one_core}),
+                         subject);
 
 // A program that the host can run, to be spoilt in one way each.
 Program good() {
