@@ -18,23 +18,13 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& /*runs*/) override {}
 };
 
-void report(benchmark::State& state, const CaseResult& result) {
-  if (!result.has_numbers()) {
-    state.SkipWithError((std::string(name(result.status)) + ": " + result.reason).c_str());
+void report(benchmark::State& state, const EntryReport& result) {
+  if (!result.skipped.empty()) {
+    state.SkipWithError(result.skipped.c_str());
     return;
   }
-  const Summary& s = result.summary;
-  state.SetIterationTime(s.t_step.value);
-  state.counters["t_compute"] = s.t_compute.value;
-  state.counters["t_comm"] = s.t_comm.value;
-  state.counters["t_serial"] = s.t_serial.value;
-  state.counters["t_exposed"] = s.t_exposed.value;
-  state.counters["hidden_share"] = s.hidden_share.value;
-  state.counters["hidden_share_low"] = s.hidden_share.interval.low;
-  state.counters["hidden_share_high"] = s.hidden_share.interval.high;
-  state.counters["speedup"] = s.speedup.value;
-  state.counters["speedup_bound"] = s.overlap.speedup_bound;
-  state.counters["rounds"] = s.rounds;
+  state.SetIterationTime(result.time.value());
+  for (const auto& [name, value] : result.counters) state.counters[name] = value;
 }
 
 }  // namespace
@@ -54,33 +44,29 @@ GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags) {
   }
 }
 
-std::size_t GoogleBenchmark::run(const std::vector<CaseSpec>& cases,
-                                 const std::function<CaseResult(const CaseSpec&)>& measure) {
+void GoogleBenchmark::run(const std::vector<Entry>& entries) {
   std::exception_ptr thrown;
-  for (const CaseSpec& spec : cases) {
-    benchmark::RegisterBenchmark(spec.name.c_str(),
-                                 [&measure, &spec, &thrown](benchmark::State& state) {
-                                   for ([[maybe_unused]] auto iteration : state) {
-                                     if (thrown) {
-                                       state.SkipWithError("not measured: the run ended before");
-                                       break;
-                                     }
-                                     try {
-                                       report(state, measure(spec));
-                                     } catch (...) {
-                                       thrown = std::current_exception();
-                                       state.SkipWithError("the run ended here");
-                                     }
-                                   }
-                                 })
-        ->Iterations(1)
-        ->UseManualTime();
+  for (const Entry& entry : entries) {
+    const auto once = [&entry, &thrown](benchmark::State& state) {
+      for ([[maybe_unused]] auto iteration : state) {
+        if (thrown) {
+          state.SkipWithError("not measured: the run ended before");
+          break;
+        }
+        try {
+          report(state, entry.measure());
+        } catch (...) {
+          thrown = std::current_exception();
+          state.SkipWithError("the run ended here");
+        }
+      }
+    };
+    benchmark::RegisterBenchmark(entry.name.c_str(), once)->Iterations(1)->UseManualTime();
   }
   SilentReporter silent;
-  const std::size_t selected = benchmark::RunSpecifiedBenchmarks(owns_output_ || lists_only_ ? nullptr : &silent);
+  benchmark::RunSpecifiedBenchmarks(owns_output_ || lists_only_ ? nullptr : &silent);
   benchmark::ClearRegisteredBenchmarks();
   if (thrown) std::rethrow_exception(thrown);
-  return selected;
 }
 
 }  // namespace ovl

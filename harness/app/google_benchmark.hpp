@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Google Benchmark lists, filters and reports the cases; it times nothing. One case is one entry: one iteration, manual
-// time t_step, the rest as counters.
+// Google Benchmark lists, filters and reports; it times nothing. One case is one entry: one iteration, manual time, the
+// rest as counters.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "measure/case.hpp"
-#include "measure/runner.hpp"
+#include "base/units.hpp"
 
 namespace ovl {
+
+// What an entry reports.
+struct EntryReport {
+  std::string skipped;  // why it has no numbers; empty: it has
+  Seconds time;
+  std::vector<std::pair<std::string, double>> counters;
+};
+
+struct Entry {
+  std::string name;
+  std::function<EntryReport()> measure;
+};
 
 class GoogleBenchmark {
  public:
@@ -22,9 +33,8 @@ class GoogleBenchmark {
   [[nodiscard]] bool owns_output() const { return owns_output_; }
   [[nodiscard]] bool lists_only() const { return lists_only_; }
 
-  // Calls `measure` for every case that passes --benchmark_filter, in order. The first exception ends the run and is
-  // thrown on. Returns how many cases passed the filter.
-  std::size_t run(const std::vector<CaseSpec>& cases, const std::function<CaseResult(const CaseSpec&)>& measure);
+  // Measures every entry that passes --benchmark_filter, in order. The first exception ends the run and is thrown on.
+  void run(const std::vector<Entry>& entries);
 
  private:
   bool owns_output_ = false;

@@ -8,25 +8,12 @@
 #include <cstdio>
 #include <map>
 
+#include "app/command_line.hpp"
 #include "base/error.hpp"
 #include "results/build_info.hpp"
 
 namespace ovl {
 namespace {
-
-// Google Benchmark's flags that would repeat, reorder or aggregate what the runner already does.
-const std::vector<std::string> refused_flags{
-    "--benchmark_repetitions", "--benchmark_min_time", "--benchmark_report_aggregates_only",
-    "--benchmark_display_aggregates_only", "--benchmark_enable_random_interleaving"};
-
-void refuse(const std::string& flag) {
-  for (const std::string& refused : refused_flags) {
-    if (flag.starts_with(refused)) {
-      throw usage_error(refused + " does not apply", "a case already interleaves its arms and stops by its interval",
-                        "use --precision, --min-samples, --max-samples or --launches");
-    }
-  }
-}
 
 // A duration as people type it: 500us, 20ms, 8s, 2min. A number without a unit is seconds.
 Seconds parse_duration(const std::string& option, const std::string& text) {
@@ -48,32 +35,6 @@ void require_range(const std::string& option, double value, double low, double h
                       fmt::format("it is from {} to {}", low, high),
                       fmt::format("type for example {} {}", option, low));
   }
-}
-
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-// CLI11's complaint in our words: what, why, what to type instead.
-Error translated(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string what = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::string word = what.substr(what.rfind(' ') + 1);
-    const std::string dashed = word.starts_with("--") ? word.substr(0, word.find('=')) : "--" + word;
-    return usage_error(
-        "option " + word + " is unknown", "",
-        fmt::format("did you mean {}? --help lists all", fmt::join(nearest(dashed, option_names(app), 2), " or ")));
-  }
-  if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) {
-    const std::string key = what.substr(what.rfind(' ') + 1);
-    return usage_error("the configuration file has a key that is no option: " + key, "",
-                       fmt::format("did you mean {}?", fmt::join(nearest("--" + key, option_names(app), 2), " or ")));
-  }
-  return usage_error(what, "", "--help lists the options");
 }
 
 }  // namespace
@@ -159,27 +120,9 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
       "on the cases.\nExit codes: 0 good, 1 a case failed, 2 usage, 3 not possible here, 130 interrupted.");
 
   o.command_line.assign(argv, argv + argc);
-  o.google_benchmark.emplace_back(argv[0]);
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i > 0; --i) own.emplace_back(argv[i]);
-  std::erase_if(own, [&](const std::string& word) {
-    if (!word.starts_with("--benchmark_")) return false;
-    refuse(word);
-    o.google_benchmark.push_back(word);
-    return true;
-  });
-
-  try {
-    app.parse(own);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw translated(app, error);
-  }
+  const auto flags_for_google_benchmark = parse_command_line(app, argc, argv);
+  if (!flags_for_google_benchmark) return std::nullopt;
+  o.google_benchmark = *flags_for_google_benchmark;
 
   for (const Axis& axis : bench.axes) {
     if (axis.flag) {

@@ -9,6 +9,7 @@
 
 #include "app/backends.hpp"
 #include "app/bench.hpp"
+#include "app/command_line.hpp"
 #include "app/google_benchmark.hpp"
 #include "app/interrupt.hpp"
 #include "app/launches.hpp"
@@ -80,6 +81,22 @@ void print_rows(Format format, const Schema& schema, const std::vector<Row>& row
   std::fflush(stdout);
 }
 
+EntryReport entry_report(const CaseResult& result) {
+  if (!result.has_numbers()) return {.skipped = fmt::format("{}: {}", name(result.status), result.reason)};
+  const Summary& s = result.summary;
+  return {.time = Seconds(s.t_step.value),
+          .counters = {{"t_compute", s.t_compute.value},
+                       {"t_comm", s.t_comm.value},
+                       {"t_serial", s.t_serial.value},
+                       {"t_exposed", s.t_exposed.value},
+                       {"hidden_share", s.hidden_share.value},
+                       {"hidden_share_low", s.hidden_share.interval.low},
+                       {"hidden_share_high", s.hidden_share.interval.high},
+                       {"speedup", s.speedup.value},
+                       {"speedup_bound", s.overlap.speedup_bound},
+                       {"rounds", static_cast<double>(s.rounds)}}};
+}
+
 int worst(const std::vector<Row>& rows) {
   return std::any_of(rows.begin(), rows.end(),
                      [](const Row& row) {
@@ -123,7 +140,9 @@ class Session {
  private:
   int list(GoogleBenchmark& google) {
     if (google.lists_only()) {
-      google.run(cases_, [](const CaseSpec&) { return CaseResult{}; });
+      std::vector<Entry> entries;
+      for (const CaseSpec& spec : cases_) entries.push_back({spec.name, [] { return EntryReport{}; }});
+      google.run(entries);
     } else {
       for (const CaseSpec& spec : cases_) fmt::print("{}\n", spec.name);
     }
@@ -159,17 +178,21 @@ class Session {
                   });
     const RowContext context{
         .bench = bench_.name, .launch = launch, .backend = description_.backend, .options = options_.measure};
+    std::vector<Entry> entries;
+    for (const CaseSpec& spec : open) {
+      entries.push_back({spec.name, [&] {
+                           progress.begin(spec.name);
+                           const CaseResult result = runner.run(spec);
+                           keep(spec, result, context);
+                           progress.end(result);
+                           if (result.status == Status::timeout) {
+                             throw failure("case " + spec.name + " hangs", result.reason, resume_hint());
+                           }
+                           return entry_report(result);
+                         }});
+    }
     try {
-      google.run(open, [&](const CaseSpec& spec) {
-        progress.begin(spec.name);
-        CaseResult result = runner.run(spec);
-        keep(spec, result, context);
-        progress.end(result);
-        if (result.status == Status::timeout) {
-          throw failure("case " + spec.name + " hangs", result.reason, resume_hint());
-        }
-        return result;
-      });
+      google.run(entries);
     } catch (const Error& error) {
       if (directory_) rows_ = directory_->rows();
       if (error.kind() == ErrorKind::interrupted && !options_.launch_index) {
@@ -239,17 +262,10 @@ class Session {
 }  // namespace
 
 int run_bench(const Bench& bench, int argc, char** argv) {
-  const std::string program = "overlap-" + bench.name;
-  try {
+  return guarded("overlap-" + bench.name, [&] {
     const std::optional<Options> options = parse_options(bench, argc, argv);
     return options ? Session(bench, *options).run() : 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}: {}\n", program, error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}; this is a defect of overlapbench, please report it\n", program, error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace ovl

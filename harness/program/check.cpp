@@ -47,45 +47,108 @@ class Ranks {
 
 // ---- shape ---------------------------------------------------------------------------------------------------------
 
-// What an operation must read and write, as element counts; nullopt: free.
-struct Shape {
-  std::optional<std::vector<std::int64_t>> reads;
-  std::optional<std::vector<std::int64_t>> writes;
-};
-
-struct ShapeOf {
-  std::int64_t group_size;
-
-  Shape operator()(const Gemm& g) const { return {{{g.m * g.k, g.k * g.n}}, {{g.m * g.n}}}; }
-  Shape operator()(const Collective& c) const {
-    const std::int64_t part = group_size > 0 ? c.count / group_size : 0;
-    switch (c.kind) {
-      case CollectiveKind::all_gather: return {{{part}}, {{c.count}}};
-      case CollectiveKind::reduce_scatter: return {{{c.count}}, {{part}}};
-      case CollectiveKind::all_reduce:
-      case CollectiveKind::broadcast:
-      case CollectiveKind::all_to_all: break;
-    }
-    return {{{c.count}}, {{c.count}}};
-  }
-  Shape operator()(const Exchange& /*e*/) const { return {}; }
-  Shape operator()(const Copy& /*c*/) const { return {}; }
-  Shape operator()(const Elementwise& /*e*/) const { return {}; }
-  Shape operator()(const Busy& /*b*/) const { return {}; }  // a stand-in may keep the slices of what it stands for
-  Shape operator()(const Fill& /*f*/) const { return {nothing, std::nullopt}; }
-  Shape operator()(const Verify& /*v*/) const { return {nothing, nothing}; }
-  Shape operator()(const Record& /*r*/) const { return {nothing, nothing}; }
-  Shape operator()(const Wait& /*w*/) const { return {nothing, nothing}; }
-  Shape operator()(const HostSync& /*h*/) const { return {nothing, nothing}; }
-
-  const std::vector<std::int64_t> nothing{};
-};
-
-std::optional<CommId> communicator_of(const Work& work) {
-  if (const auto* c = std::get_if<Collective>(&work)) return c->comm;
-  if (const auto* e = std::get_if<Exchange>(&work)) return e->comm;
-  return std::nullopt;
+std::vector<std::int64_t> counts(const std::vector<Slice>& slices) {
+  std::vector<std::int64_t> result;
+  result.reserve(slices.size());
+  for (const Slice& s : slices) result.push_back(s.count);
+  return result;
 }
+
+// Says what is wrong with an operation, by its kind.
+class ShapeChecker {
+ public:
+  ShapeChecker(const Ranks& ranks, const RankClass& c, const Operation& op, std::vector<std::string>& wrong)
+      : ranks_(ranks), class_(c), op_(op), wrong_(wrong) {}
+
+  void operator()(const Gemm& g) const {
+    needs("reads", op_.reads, {g.m * g.k, g.k * g.n});
+    needs("writes", op_.writes, {g.m * g.n});
+  }
+  void operator()(const Collective& c) const {
+    const std::int64_t size = group_size(c.comm);
+    if (size == 0) return;
+    if (c.kind != CollectiveKind::all_reduce && c.kind != CollectiveKind::broadcast && c.count % size != 0) {
+      wrong_.push_back(fmt::format("{} elements do not divide by {} ranks", c.count, size));
+    }
+    if (c.root < 0 || c.root >= size) wrong_.push_back(fmt::format("root {} is outside its group of {}", c.root, size));
+    needs("reads", op_.reads, {c.kind == CollectiveKind::all_gather ? c.count / size : c.count});
+    needs("writes", op_.writes, {c.kind == CollectiveKind::reduce_scatter ? c.count / size : c.count});
+  }
+  void operator()(const Exchange& e) const {
+    const std::int64_t size = group_size(e.comm);
+    if (size == 0) return;
+    const auto sends = std::count_if(e.transfers.begin(), e.transfers.end(),
+                                     [](const Transfer& t) { return t.direction == Direction::send; });
+    const auto receives = std::ssize(e.transfers) - sends;
+    if (sends != std::ssize(op_.reads) || receives != std::ssize(op_.writes)) {
+      wrong_.push_back(fmt::format("{} sends and {} receives with {} reads and {} writes", sends, receives,
+                                   op_.reads.size(), op_.writes.size()));
+    }
+    for (const Transfer& t : e.transfers) {
+      if (t.peer < 0 || t.peer >= size) {
+        wrong_.push_back(fmt::format("peer {} is outside its group of {}", t.peer, size));
+      }
+    }
+  }
+  void operator()(const Copy& /*c*/) const {
+    if (op_.reads.size() != 1 || !fits_the_write()) needs_one_write("one read");
+  }
+  void operator()(const Elementwise& /*e*/) const {
+    if (op_.reads.empty() || !fits_the_write()) needs_one_write("each read");
+  }
+  void operator()(const Busy& /*b*/) const {}  // a stand-in may keep the slices of what it stands for
+  void operator()(const Fill& /*f*/) const { needs("reads", op_.reads, {}); }
+  void operator()(const Verify& v) const {
+    needs_nothing();
+    if (std::none_of(class_.body.begin(), class_.body.end(), [&](const Operation& o) { return o.id == v.target; })) {
+      wrong_.emplace_back("the body has no such operation");
+    }
+  }
+  void operator()(const Record& /*r*/) const { needs_nothing(); }
+  void operator()(const Wait& /*w*/) const { needs_nothing(); }
+  void operator()(const HostSync& /*h*/) const { needs_nothing(); }
+
+ private:
+  // Of the groups that the class's ranks are in; 0 when there is no one size, which is then said.
+  [[nodiscard]] std::int64_t group_size(CommId comm) const {
+    std::size_t size = 0;
+    for (const Rank rank : class_.members) {
+      const auto* group = ranks_.group_of(comm, rank);
+      if (group == nullptr) {
+        wrong_.push_back(fmt::format("rank {} is in no group of communicator {}", rank.value, comm.value));
+        return 0;
+      }
+      if (size != 0 && group->size() != size) {
+        wrong_.emplace_back("its ranks are in groups of different sizes");
+        return 0;
+      }
+      size = group->size();
+    }
+    return static_cast<std::int64_t>(size);
+  }
+  void needs(std::string_view side, const std::vector<Slice>& slices, const std::vector<std::int64_t>& wanted) const {
+    if (counts(slices) == wanted) return;
+    wrong_.push_back(fmt::format("{} elements {{{}}}, needs {{{}}}", side, fmt::join(counts(slices), ", "),
+                                 fmt::join(wanted, ", ")));
+  }
+  void needs_nothing() const {
+    needs("reads", op_.reads, {});
+    needs("writes", op_.writes, {});
+  }
+  [[nodiscard]] bool fits_the_write() const {
+    return op_.writes.size() == 1 && std::all_of(op_.reads.begin(), op_.reads.end(),
+                                                 [&](const Slice& read) { return read.count == op_.writes[0].count; });
+  }
+  void needs_one_write(std::string_view reads) const {
+    wrong_.push_back(fmt::format("reads elements {{{}}}, writes {{{}}}, needs one write and as many elements in {}",
+                                 fmt::join(counts(op_.reads), ", "), fmt::join(counts(op_.writes), ", "), reads));
+  }
+
+  const Ranks& ranks_;
+  const RankClass& class_;
+  const Operation& op_;
+  std::vector<std::string>& wrong_;
+};
 
 std::optional<DType> dtype_of(const Work& work) {
   if (const auto* g = std::get_if<Gemm>(&work)) return g->dtype;
@@ -97,90 +160,29 @@ std::optional<DType> dtype_of(const Work& work) {
 // tf32 is how a GEMM multiplies f32, not how memory holds it.
 DType stored(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
-std::vector<std::int64_t> counts(const std::vector<Slice>& slices) {
-  std::vector<std::int64_t> result;
-  for (const Slice& s : slices) result.push_back(s.count);
-  return result;
+void check_slice(const Program& program, const Operation& op, const Slice& s, std::vector<std::string>& wrong) {
+  if (!s.buffer.valid() || s.buffer.index() >= program.buffers.size()) {
+    wrong.push_back(fmt::format("buffer {} is not declared", s.buffer.value));
+    return;
+  }
+  const Buffer& b = program.buffers[s.buffer.index()];
+  if (s.offset < 0 || s.count < 0 || s.offset > b.count - s.count) {
+    wrong.push_back(
+        fmt::format("slice {}[{}:{}] is outside its {} elements", b.name, s.offset, s.offset + s.count, b.count));
+  }
+  if (const auto dtype = dtype_of(op.work); dtype && stored(*dtype) != stored(b.dtype)) {
+    wrong.push_back(fmt::format("buffer {} holds {}", b.name, name(b.dtype)));
+  }
 }
 
 void check_shapes(const Program& program, const Ranks& ranks, const RankClass& c, const Operation& op,
                   std::vector<Finding>& findings) {
-  const auto add = [&](const std::string& what) {
+  std::vector<std::string> wrong;
+  for (const Slice& s : op.reads) check_slice(program, op, s, wrong);
+  for (const Slice& s : op.writes) check_slice(program, op, s, wrong);
+  std::visit(ShapeChecker(ranks, c, op, wrong), op.work);
+  for (const std::string& what : wrong) {
     findings.push_back({FindingKind::shape, fmt::format("{} of class {}: {}", label(program, op), c.name, what)});
-  };
-  for (const auto* slices : {&op.reads, &op.writes}) {
-    for (const Slice& s : *slices) {
-      if (!s.buffer.valid() || s.buffer.index() >= program.buffers.size()) {
-        add(fmt::format("buffer {} is not declared", s.buffer.value));
-      } else if (const Buffer& b = program.buffers[s.buffer.index()];
-                 s.offset < 0 || s.count < 0 || s.offset > b.count - s.count) {
-        add(fmt::format("slice {}[{}:{}] is outside its {} elements", b.name, s.offset, s.offset + s.count, b.count));
-      } else if (const auto dtype = dtype_of(op.work); dtype && stored(*dtype) != stored(b.dtype)) {
-        add(fmt::format("buffer {} holds {}", b.name, name(b.dtype)));
-      }
-    }
-  }
-  std::int64_t group_size = 0;
-  if (const auto comm = communicator_of(op.work)) {
-    for (const Rank rank : c.members) {
-      const auto* group = ranks.group_of(*comm, rank);
-      if (group == nullptr) {
-        add(fmt::format("rank {} is in no group of communicator {}", rank.value, comm->value));
-        return;
-      }
-      const auto size = static_cast<std::int64_t>(group->size());
-      if (group_size != 0 && size != group_size) {
-        add("its ranks are in groups of different sizes");
-        return;
-      }
-      group_size = size;
-    }
-  }
-  if (const auto* e = std::get_if<Exchange>(&op.work)) {
-    const auto sends = std::count_if(e->transfers.begin(), e->transfers.end(),
-                                     [](const Transfer& t) { return t.direction == Direction::send; });
-    if (sends != std::ssize(op.reads) || std::ssize(e->transfers) - sends != std::ssize(op.writes)) {
-      add(fmt::format("{} sends and {} receives with {} reads and {} writes", sends, std::ssize(e->transfers) - sends,
-                      op.reads.size(), op.writes.size()));
-    }
-    for (const Transfer& t : e->transfers) {
-      if (t.peer < 0 || t.peer >= group_size) {
-        add(fmt::format("peer {} is outside its group of {}", t.peer, group_size));
-      }
-    }
-  }
-  if (const auto* col = std::get_if<Collective>(&op.work)) {
-    const bool splits = col->kind != CollectiveKind::all_reduce && col->kind != CollectiveKind::broadcast;
-    if (splits && col->count % group_size != 0) {
-      add(fmt::format("{} elements do not divide by {} ranks", col->count, group_size));
-    }
-    if (col->root < 0 || col->root >= group_size) {
-      add(fmt::format("root {} is outside its group of {}", col->root, group_size));
-    }
-  }
-  const bool copies = std::holds_alternative<Copy>(op.work);
-  if (copies || std::holds_alternative<Elementwise>(op.work)) {
-    const bool arity = op.writes.size() == 1 && (copies ? op.reads.size() == 1 : !op.reads.empty());
-    if (!arity || std::any_of(op.reads.begin(), op.reads.end(),
-                              [&](const Slice& read) { return read.count != op.writes[0].count; })) {
-      add(fmt::format("reads elements {{{}}}, writes {{{}}}, needs one write and as many elements in {}",
-                      fmt::join(counts(op.reads), ", "), fmt::join(counts(op.writes), ", "),
-                      copies ? "one read" : "each read"));
-    }
-  }
-  const Shape shape = std::visit(ShapeOf{group_size}, op.work);
-  const auto compare = [&](std::string_view side, const auto& wanted, const std::vector<Slice>& slices) {
-    if (wanted && *wanted != counts(slices)) {
-      add(fmt::format("{} elements {{{}}}, needs {{{}}}", side, fmt::join(counts(slices), ", "),
-                      fmt::join(*wanted, ", ")));
-    }
-  };
-  compare("reads", shape.reads, op.reads);
-  compare("writes", shape.writes, op.writes);
-  if (const auto* verify = std::get_if<Verify>(&op.work)) {
-    if (std::none_of(c.body.begin(), c.body.end(), [&](const Operation& o) { return o.id == verify->target; })) {
-      add("the body has no such operation");
-    }
   }
 }
 

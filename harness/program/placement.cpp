@@ -92,6 +92,7 @@ void open_after_start(Program& program, RankClass& c, Role first) {
     }
     if (c.body[i].lane != lead_lane) others.insert(c.body[i].lane);
   }
+  if (others.empty()) return;
   // Issued first: the records and waits that the leader needs, then the leader. All else follows as it was.
   Rewriter out(program, c);
   for (std::size_t i = 0; i < leader_at; ++i) {

@@ -83,7 +83,8 @@ std::vector<Column> common() {
   c.push_back(real("core_distance", "s", "host: median one-way core-to-core latency over the blocks used"));
   c.push_back(real("core_distance_low", "s", "smallest reading"));
   c.push_back(real("core_distance_high", "s", "largest reading"));
-  c.push_back(real("busy_core_slowdown", "1", "host: time of fixed work while the other cores are busy / alone, median"));
+  c.push_back(
+      real("busy_core_slowdown", "1", "host: time of fixed work while the other cores are busy / alone, median"));
   c.push_back(real("steal_share", "1", "host: stolen CPU time / elapsed, largest over the blocks used"));
   c.push_back(
       real("foreign_cpu_share", "1", "host: CPU time of other processes / elapsed, largest over the blocks used"));

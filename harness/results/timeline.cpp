@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "metrics/intervals.hpp"
+#include "metrics/periods.hpp"
 
 namespace ovl {
 namespace {
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 struct Slot {
   const Operation* operation = nullptr;
-  Interval time;
+  Period time;
   bool from_ready = false;  // its start is not known
 };
 
@@ -40,7 +40,7 @@ struct RankDrawing {
   std::vector<Slot> slots;      // in issue order
   std::vector<Arrow> arrows;    // between the slots, which from here on stay where they are
   std::vector<LaneId> threads;  // lanes with a slot, compute first
-  IntervalSet exposed;
+  PeriodSet exposed;
   int undrawn = 0;  // operations whose times are unknown
 };
 
@@ -100,12 +100,12 @@ void add_arrows(RankDrawing& drawing, const std::vector<Operation>& body) {
 }
 
 void add_exposed(RankDrawing& drawing) {
-  std::vector<Interval> compute;
-  std::vector<Interval> comm;
+  std::vector<Period> compute;
+  std::vector<Period> comm;
   for (const Slot& slot : drawing.slots) {
     (slot.operation->role == Role::compute ? compute : comm).push_back(slot.time);
   }
-  drawing.exposed = subtract(IntervalSet(std::move(comm)), IntervalSet(std::move(compute)));
+  drawing.exposed = subtract(PeriodSet(std::move(comm)), PeriodSet(std::move(compute)));
 }
 
 void add_threads(RankDrawing& drawing, const Program& program) {
@@ -244,7 +244,7 @@ class Writer {
     timed_.push_back({at, std::move(event)});
   }
 
-  void slice(Rank rank, int tid, const Interval& time, const std::string& title, std::string_view category, json args) {
+  void slice(Rank rank, int tid, const Period& time, const std::string& title, std::string_view category, json args) {
     const std::int64_t begin = clock_.nanoseconds(time.begin);
     const std::int64_t end = clock_.nanoseconds(time.end);
     args["source"] = labels_.source;
@@ -296,7 +296,7 @@ class Writer {
 
   void write_exposed(const RankDrawing& drawing) {
     count_exposed(drawing.rank, 0, 0);
-    for (const Interval& time : drawing.exposed.intervals()) {
+    for (const Period& time : drawing.exposed.periods()) {
       slice(drawing.rank, exposed_thread(drawing.rank), time, "exposed", "exposed", json::object());
       count_exposed(drawing.rank, clock_.nanoseconds(time.begin), 1);
       count_exposed(drawing.rank, clock_.nanoseconds(time.end), 0);

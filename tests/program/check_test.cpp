@@ -204,6 +204,14 @@ TEST(Check, RanksOfAClassAreInGroupsOfOneSize) {
                                                         "ranks are in groups of different sizes"));
 }
 
+TEST(Check, AClassWithoutRanksMeetsNobody) {
+  TwoRanks two;
+  two.builder.all_ranks();
+  two.builder.ranks("none", {})
+      .body(two.left, Collective{CollectiveKind::all_to_all, two.x, DType::f32, 8}, {two.in()}, {two.out()});
+  EXPECT_THAT(two.findings(), IsEmpty());
+}
+
 TEST(Check, ShapeOfExchanges) {
   TwoRanks two;
   two.builder.all_ranks().body(two.left, send(two.x, 2), {two.in()}, {two.out()});
@@ -517,6 +525,47 @@ TEST(Check, SendsThatMeetSendsHang) {
   EXPECT_THAT(texts(true), IsEmpty()) << "proceed together";
   EXPECT_THAT(texts(false), ElementsAre("deadlock: no lane can go on: ranks {0} at %0 exchange f32 comm=0 to:1 @left; "
                                         "ranks {1} at %0 exchange f32 comm=0 to:0 @left"));
+}
+
+TEST(Check, TheSecondSendMeetsTheSecondReceive) {
+  // Rank 0 cannot receive on y before its second send, which rank 1 meets only after it has sent on y.
+  TwoRanks two;
+  ClassBuilder zero = two.rank(0);
+  zero.body(two.left, send(two.x, 1), {two.in()});
+  zero.body(two.left, send(two.x, 1), {two.in()});
+  zero.body(two.left, receive(two.y, 1), {}, {two.out()});
+  ClassBuilder one = two.rank(1);
+  one.body(two.left, receive(two.x, 0), {}, {two.out()});
+  one.body(two.left, send(two.y, 0), {two.in()});
+  one.body(two.left, receive(two.x, 0), {}, {two.out()});
+  EXPECT_THAT(two.findings(),
+              ElementsAre("deadlock: no lane can go on: ranks {0} at %1 exchange f32 comm=0 to:1 @left; "
+                          "ranks {1} at %1 exchange f32 comm=1 to:0 @left"));
+}
+
+TEST(Check, GroupsOfACommunicatorMeetApart) {
+  // Ranks 0 and 1 cross; that ranks 2 and 3 meet in their group of the same communicator does not help them.
+  ProgramBuilder p("apart", 4);
+  const LaneId lane = p.lane({.name = "lane", .role = Role::communication});
+  const CommId rows = p.communicator({"rows", {{Rank(0), Rank(1)}, {Rank(2), Rank(3)}}, "shm", 1});
+  const CommId first = p.communicator({"first", {{Rank(0), Rank(1)}}, "shm", 1});
+  const BufferId in = p.buffer({.name = "in", .count = 8});
+  const BufferId out = p.buffer({.name = "out", .count = 8});
+  const auto reduce = [&](ClassBuilder& c, CommId comm) {
+    c.body(lane, all_reduce(comm), {p.whole(in)}, {p.whole(out)});
+  };
+  ClassBuilder zero = p.ranks("zero", {Rank(0)});
+  reduce(zero, rows);
+  reduce(zero, first);
+  ClassBuilder one = p.ranks("one", {Rank(1)});
+  reduce(one, first);
+  reduce(one, rows);
+  ClassBuilder others = p.ranks("others", {Rank(2), Rank(3)});
+  reduce(others, rows);
+  EXPECT_THAT(
+      found(std::move(p).finish()),
+      ElementsAre("deadlock: no lane can go on: ranks {0} at %0 all_reduce 32 f32 comm=0 @lane; ranks {1} at %0 "
+                  "all_reduce 32 f32 comm=1 @lane"));
 }
 
 TEST(Check, SendsAndReceivesOnLanesSideBySideHaveNoSerialArm) {

@@ -223,7 +223,12 @@ TEST(Placement, WaitingForTheStartOfTheOtherRoleIsWaitingForIt) {
 
 TEST(Placement, AProgramOfOneRoleHasNothingToOpen) {
   const Program compute = project(sample::ddp(), Arm::compute);
-  EXPECT_EQ(print(placed(compute, "comm_first")), print(compute));
+  for (const char* order : {"comm_first", "compute_first"}) EXPECT_EQ(print(placed(compute, order)), print(compute));
+}
+
+TEST(Placement, AProgramOfOneLaneHasNothingToOpenEither) {
+  const Program serial = project(sample::ddp(), Arm::serial);
+  EXPECT_EQ(print(placed(serial, "compute_first")), print(serial));
 }
 
 TEST(Placement, EventChainedWaitsForTheOperationBeforeOnAnotherLane) {

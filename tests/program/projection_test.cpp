@@ -195,17 +195,17 @@ TEST(Projection, OperationsThatStayAreUnchangedAndTablesAreKept) {
 
 // ---- contraction on random programs ---------------------------------------------------------------------------------
 
-// One rank, four lanes of both roles, operations and edges at random; now and then a start event or a host_sync.
+// One rank, three lanes of each role, operations and edges at random; now and then a start event or a host_sync.
 Program random_program(std::uint64_t seed) {
   Random random(seed);
   ProgramBuilder p("random", 1);
   std::vector<LaneId> lanes;
-  for (int i = 0; i < 4; ++i) {
-    lanes.push_back(p.lane({.name = "l" + std::to_string(i), .role = i < 2 ? Role::compute : Role::communication}));
+  for (int i = 0; i < 6; ++i) {
+    lanes.push_back(p.lane({.name = "l" + std::to_string(i), .role = i < 3 ? Role::compute : Role::communication}));
   }
   ClassBuilder all = p.all_ranks();
   const auto some_lane = [&] { return lanes[random.below(lanes.size())]; };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const std::uint64_t dice = random.below(20);
     if (dice < 10) {
       all.body(some_lane(), Busy{Seconds(i)});

@@ -21,7 +21,7 @@ def problems(trace):
     """What is wrong with a trace, as sentences: what Chrome's trace event format asks, and what viewers need."""
     found = []
     named = {"process_name": set(), "thread_name": set()}
-    last = float("-inf")
+    last = 0
     open_slices = collections.defaultdict(list)  # thread: ends of the slices around the present
     arrows = collections.defaultdict(list)  # id: its ends
     for event in trace["traceEvents"]:
@@ -34,7 +34,7 @@ def problems(trace):
             found.append(f"{event['name']}: process and thread 0 mean something else to viewers")
         if event["pid"] not in named["process_name"] or thread not in named["thread_name"]:
             found.append(f"{event['name']}: its process or thread has no name")
-        if not 0 <= event["ts"] or event["ts"] < last:
+        if event["ts"] < last:
             found.append(f"{event['name']}: not in the order of time")
         last = event["ts"]
         if phase == "X":

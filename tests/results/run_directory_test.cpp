@@ -423,18 +423,24 @@ TEST_F(RunDirectoryTest, SurvivesAKilledProcess) {
     ASSERT_EQ(::pipe(said), 0);
     const pid_t child = ::fork();
     if (child == 0) {
-      RunDirectory run = resume();
-      for (std::size_t i = run.rows().size();; ++i) {
-        commit(run, make_case("case " + std::to_string(i), 0, replays));
-        if (::write(said[1], "", 1) != 1) ::_exit(2);
+      try {
+        RunDirectory run = resume();
+        for (std::size_t i = run.rows().size();; ++i) {
+          commit(run, make_case("case " + std::to_string(i), 0, replays));
+          if (::write(said[1], "", 1) != 1) break;
+        }
+      } catch (...) {
       }
+      ::_exit(2);
     }
     ::close(said[1]);
     char byte = 0;
     for (std::uint64_t wait = 1 + random.below(3); wait > 0 && ::read(said[0], &byte, 1) == 1; --wait) ++committed;
     ::usleep(static_cast<useconds_t>(random.below(3000)));
     ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
     while (::read(said[0], &byte, 1) == 1) ++committed;
     ::close(said[0]);
     RunDirectory run = resume();

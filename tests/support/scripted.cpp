@@ -158,7 +158,7 @@ std::unique_ptr<Prepared> ScriptedBackend::prepare(std::vector<Program> arms, Da
   return std::make_unique<ScriptedPrepared>(*this, std::move(arms), data, seed);
 }
 
-std::vector<LaneProgress> ScriptedBackend::progress() const { return {{Rank(0), LaneId(1), OpId(4), OpId()}}; }
+std::vector<LaneProgress> ScriptedBackend::progress() const { return {{Rank(0), LaneId(1), OpId(3), OpId()}}; }
 
 void ScriptedBackend::abort() noexcept {
   {

@@ -16,11 +16,6 @@ constexpr std::int64_t window_pieces = 4;
 // Threads write whole cache lines, in pairs: no line is shared.
 constexpr std::int64_t grain_bytes = 128;
 
-template <class T>
-void copy(T* out, const T* from, std::int64_t count) {
-  if (out != from) std::memcpy(out, from, static_cast<std::size_t>(count) * sizeof(T));
-}
-
 }  // namespace
 
 Range part_of(std::int64_t count, int parts, int index, std::int64_t grain) {
@@ -41,7 +36,8 @@ class Part {
         call_(call),
         waiter_(waiter),
         state_(group.channel(member, channel)),
-        number_(++state_.calls) {}
+        number_(++state_.calls),
+        last_stores_(stores_for(call)) {}
 
   void run() {
     if (channel_ == 0) publish();
@@ -73,6 +69,14 @@ class Part {
     return reinterpret_cast<const T*>(group_.members_[index(member)].input);
   }
   [[nodiscard]] T* output(int member) const { return reinterpret_cast<T*>(group_.members_[index(member)].output); }
+
+  // How to store what nobody reads again in this call.
+  [[nodiscard]] kernels::Stores stores_for(const CollectiveCall& call) const {
+    const std::int64_t touched = 2 * group_.size_ * call.count * static_cast<std::int64_t>(sizeof(T));
+    const bool large = group_.cache_ > Bytes(0) && Bytes(touched) > group_.cache_;
+    return large ? kernels::Stores::streaming : kernels::Stores::cached;
+  }
+  [[nodiscard]] kernels::Stores stores(bool last) const { return last ? last_stores_ : kernels::Stores::cached; }
 
   void publish() {
     Group::Member& self = group_.members_[index(me_)];
@@ -147,11 +151,12 @@ class Part {
       const Range r = piece_of(share(part_of(call_.count, n, around(-step), grain)), first);
       const T* so_far = (step == 1 ? input(previous) : output(previous)) + r.begin;
       if (step < n - 1) {
-        kernels::add(output(me_) + r.begin, so_far, input(me_) + r.begin, r.count);
+        kernels::add(output(me_) + r.begin, so_far, input(me_) + r.begin, r.count, stores(false));
       } else if (step == n - 1) {
-        kernels::add_twice(output(me_) + r.begin, output(next) + r.begin, so_far, input(me_) + r.begin, r.count);
+        kernels::add_twice(output(me_) + r.begin, output(next) + r.begin, so_far, input(me_) + r.begin, r.count,
+                           stores(n == 2));
       } else {
-        copy(output(next) + r.begin, output(me_) + r.begin, r.count);
+        kernels::copy(output(next) + r.begin, output(me_) + r.begin, r.count, stores(step == 2 * n - 3));
       }
     });
   }
@@ -165,8 +170,9 @@ class Part {
     in_windows(share({0, block}).count, n - 1, [&](int step, std::int64_t first) {
       const Range r = piece_of(share({0, block}), first);
       const std::int64_t at = block * around(1 - step) + r.begin;
-      if (step == 1) copy(output(me_) + at, input(me_) + r.begin, r.count);
-      copy(output(next) + at, output(me_) + at, r.count);
+      const T* from = step == 1 ? input(me_) + r.begin : output(me_) + at;
+      kernels::copy(output(next) + at, from, r.count, stores(step == n - 1));
+      if (step == 1) kernels::copy(output(me_) + at, from, r.count, stores(true));
     });
   }
 
@@ -179,8 +185,10 @@ class Part {
       const Range r = piece_of(share({0, block}), first);
       const std::int64_t at = block * me_ + r.begin;
       T* out = output(me_) + r.begin;
-      kernels::add(out, input(me_) + at, input(around(1)) + at, r.count);
-      for (int step = 2; step < n; ++step) kernels::add(out, out, input(around(step)) + at, r.count);
+      kernels::add(out, input(me_) + at, input(around(1)) + at, r.count, stores(n == 2));
+      for (int step = 2; step < n; ++step) {
+        kernels::add(out, out, input(around(step)) + at, r.count, stores(step == n - 1));
+      }
     });
   }
 
@@ -193,7 +201,7 @@ class Part {
     in_pieces(share({0, call_.count}).count, [&](std::int64_t first) {
       const Range r = piece_of(share({0, call_.count}), first);
       if (!is_root && !after_root) await_previous(0);
-      copy(output(me_) + r.begin, from + r.begin, r.count);
+      kernels::copy(output(me_) + r.begin, from + r.begin, r.count, stores(is_root || around(1) == call_.root));
     });
   }
 
@@ -204,14 +212,14 @@ class Part {
       const int peer = around(step);
       in_pieces(share({0, block}).count, [&](std::int64_t first) {
         const Range r = piece_of(share({0, block}), first);
-        copy(output(me_) + block * peer + r.begin, input(peer) + block * me_ + r.begin, r.count);
+        kernels::copy(output(me_) + block * peer + r.begin, input(peer) + block * me_ + r.begin, r.count, stores(true));
       });
     }
   }
 
   void copy_own(std::int64_t count) {
     const Range r = share({0, count});
-    copy(output(me_) + r.begin, input(me_) + r.begin, r.count);
+    kernels::copy(output(me_) + r.begin, input(me_) + r.begin, r.count, stores(true));
   }
 
   Group& group_;
@@ -221,12 +229,14 @@ class Part {
   Waiter waiter_;
   Group::Channel& state_;
   std::uint64_t number_;
+  kernels::Stores last_stores_;
   std::uint64_t finished_ = 0;
 };
 
-Group::Group(int members, int channels)
+Group::Group(int members, int channels, Bytes cache)
     : size_(members),
       channels_(channels),
+      cache_(cache),
       members_(std::make_unique<Member[]>(static_cast<std::size_t>(members))),
       channels_state_(std::make_unique<Channel[]>(static_cast<std::size_t>(members * channels))),
       mailboxes_(std::make_unique<Mailbox[]>(static_cast<std::size_t>(members * members))) {}
@@ -285,7 +295,7 @@ bool Group::receive_what_is_there(int member, std::vector<Message>& messages) {
                         " bytes where member " + std::to_string(member) + " receives " + std::to_string(m.bytes),
                     "give both transfers the same count");
     }
-    copy(m.memory, static_cast<const std::byte*>(sent.memory), m.bytes);
+    if (m.memory != sent.memory) std::memcpy(m.memory, sent.memory, static_cast<std::size_t>(m.bytes));
     m.done = true;
     box.taken.set(number + 1);
     members_[static_cast<std::size_t>(m.peer)].bell.add(1);

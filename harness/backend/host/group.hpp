@@ -40,7 +40,9 @@ struct Message {
 
 class Group {
  public:
-  Group(int members, int channels);
+  // Calls that touch more than `cache` on all members together store their results past the caches. 0: unknown, none
+  // do.
+  Group(int members, int channels, Bytes cache);
 
   [[nodiscard]] int channels() const { return channels_; }
 
@@ -88,6 +90,7 @@ class Group {
 
   int size_;
   int channels_;
+  Bytes cache_;
   std::unique_ptr<Member[]> members_;
   std::unique_ptr<Channel[]> channels_state_;
   std::unique_ptr<Mailbox[]> mailboxes_;

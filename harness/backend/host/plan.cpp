@@ -316,7 +316,7 @@ int channels_of(const Communicator& communicator) { return std::max(1, communica
 Group& Groups::get(const Communicator& communicator, const std::vector<Rank>& members) {
   const int channels = channels_of(communicator);
   std::unique_ptr<Group>& group = groups_[{communicator.name, members, channels}];
-  if (group == nullptr) group = std::make_unique<Group>(static_cast<int>(members.size()), channels);
+  if (group == nullptr) group = std::make_unique<Group>(static_cast<int>(members.size()), channels, cache_);
   return *group;
 }
 

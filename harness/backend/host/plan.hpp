@@ -133,10 +133,12 @@ struct Plan {
 // The communicators' state, kept for the session: the same name, members and channels are the same communicator.
 class Groups {
  public:
+  explicit Groups(Bytes cache) : cache_(cache) {}
   Group& get(const Communicator& communicator, const std::vector<Rank>& members);
 
  private:
   using Key = std::tuple<std::string, std::vector<Rank>, int>;
+  Bytes cache_;
   std::map<Key, std::unique_ptr<Group>> groups_;
 };
 

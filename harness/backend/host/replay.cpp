@@ -57,7 +57,7 @@ struct Player {
   template <class T>
   void add(const Region& to, const Region& from) const {
     T* out = reinterpret_cast<T*>(to.at(slot()));
-    kernels::add(out, out, reinterpret_cast<const T*>(from.at(slot())), from.count);
+    kernels::add(out, out, reinterpret_cast<const T*>(from.at(slot())), from.count, kernels::Stores::cached);
   }
 };
 

@@ -42,7 +42,7 @@ class Session final : public Backend {
   Topology topology_;
   std::vector<int> cores_;
   int default_ranks_;
-  Groups groups_;
+  Groups groups_{topology_.last_level_cache(cores_)};
   StopFlag stop_;
   Workers workers_{topology_};
   CpuTimes cpu_times_;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/selfcheck.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/backends.hpp"
+#include "app/command_line.hpp"
+#include "app/google_benchmark.hpp"
+#include "app/options.hpp"
+#include "app/report.hpp"
+#include "base/error.hpp"
+#include "measure/selfcheck.hpp"
+#include "results/table.hpp"
+
+namespace ovl {
+namespace {
+
+constexpr std::int64_t gemm_size = 512;
+constexpr const char* only_gemm_rate = "--print-gemm-rate";  // what the fresh process is asked
+
+// The variables that make OpenBLAS choose other kernels than the CPU's best. It reads them once, when it is loaded.
+const std::vector<std::string> blas_overrides{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"};
+
+// The GEMM rate of a fresh process without those variables; NaN when it cannot be had.
+double unhindered_gemm_rate() {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return std::numeric_limits<double>::quiet_NaN();
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const std::string& variable : blas_overrides) unsetenv(variable.c_str());
+    dup2(ends[1], STDOUT_FILENO);
+    execl("/proc/self/exe", "overlap-selfcheck", only_gemm_rate, "--backend", "host", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 64> part{};
+  for (ssize_t n = 0; child > 0 && (n = read(ends[0], part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(n));
+  }
+  close(ends[0]);
+  int status = 0;
+  if (child > 0) waitpid(child, &status, 0);
+  return text.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(text.c_str(), nullptr);
+}
+
+MachineCheck blas_check(Backend& backend) {
+  return {"blas_held_back",
+          "1",
+          "GEMM rate without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE / with them",
+          1.1,
+          4,
+          "unset them: they choose slower kernels than this CPU has",
+          [&backend] {
+            std::string set;
+            for (const std::string& variable : blas_overrides) {
+              const char* value = std::getenv(variable.c_str());
+              if (value != nullptr && *value != '\0') set += fmt::format(" {}={}", variable, value);
+            }
+            const double here = gemm_rate(backend, gemm_size);
+            const std::string rate = fmt::format("{:.1f} GFLOP/s a lane", here / 1e9);
+            if (set.empty()) return CheckValue{1, rate + ", neither is set"};
+            const double free = unhindered_gemm_rate();
+            return CheckValue{free / here, fmt::format("{},{}; {:.1f} GFLOP/s without", rate, set, free / 1e9)};
+          }};
+}
+
+// What the kernel may do to the clock; a guest often cannot see it.
+MachineCheck governor_check() {
+  return {"frequency_governor",
+          "1",
+          "0: performance, 1: one that changes the clock with the load",
+          0.5,
+          2,
+          "set the governor to performance (cpupower frequency-set -g performance)",
+          [] {
+            std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+            std::string governor;
+            if (!(file >> governor)) return CheckValue{std::numeric_limits<double>::quiet_NaN(), "not visible here"};
+            return CheckValue{governor == "performance" ? 0.0 : 1.0, governor};
+          }};
+}
+
+std::string value_text(const CheckResult& r) {
+  if (std::isnan(r.value.value)) return "unknown";
+  if (r.unit == "s") return format_seconds(Seconds(r.value.value));
+  return fmt::format("{:.3g}{}", r.value.value, r.unit == "1" ? "" : " " + r.unit);
+}
+
+const Schema& selfcheck_schema() {
+  static const Schema schema{"selfcheck",
+                             1,
+                             {{"check", ColumnType::text, "", "what was checked"},
+                              {"value", ColumnType::real, "", "in the unit of the column unit"},
+                              {"unit", ColumnType::text, "", "s, 1/s or 1"},
+                              {"trust", ColumnType::text, "", "good, care, bad or unknown"},
+                              {"meaning", ColumnType::text, "", "what the number is"},
+                              {"detail", ColumnType::text, "", "spread, or what was found"},
+                              {"advice", ColumnType::text, "", "what to change"}}};
+  return schema;
+}
+
+Row row_of(const CheckResult& r) {
+  Row row(selfcheck_schema());
+  row.set("check", r.name).set("value", r.value.value).set("unit", r.unit);
+  row.set("trust", std::string(name(r.trust))).set("meaning", r.meaning);
+  row.set("detail", r.value.detail).set("advice", r.advice);
+  return row;
+}
+
+void print_text(const Description& d, const std::vector<CheckResult>& results) {
+  fmt::print("{} backend on {}\n\n", d.backend, d.device);
+  for (const CheckResult& r : results) {
+    fmt::print("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r), r.meaning);
+    if (!r.value.detail.empty()) fmt::print("{:<43} {}\n", "", r.value.detail);
+  }
+  fmt::print("\nVerdict: {}\n", trust_verdict(results));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Can the numbers of this machine be trusted?", "overlap-selfcheck");
+  std::string backend_name = "auto";
+  std::string format_text = "text";
+  double watch = 3;
+  int ranks = 0;
+  bool print_gemm_rate = false;
+  app.add_option("--backend", backend_name, "auto, host, cuda or model");
+  app.add_option("--ranks", ranks, "ranks of the replays [the backend's default]");
+  app.add_option("--watch", watch, "seconds to watch the machine for states that flip [3]")
+      ->check(CLI::Range(0.1, 600.0));
+  app.add_option("--format", format_text, "text, csv or json [text]");
+  app.add_flag(only_gemm_rate, print_gemm_rate)->group("");
+  app.footer(
+      "Google Benchmark's --benchmark_filter, --benchmark_list_tests, --benchmark_format and --benchmark_out "
+      "work on the checks.\nExit codes: 0 good or with care, 1 do not trust, 2 usage, 3 not possible here.");
+  const std::optional<std::vector<std::string>> flags = parse_command_line(app, argc, argv);
+  if (!flags) return 0;
+  const auto format = parse_enum<Format>(format_text);
+
+  const auto world = make_solo_world();
+  const auto backend = known_backends().choose(backend_name).open(*world, {.ranks = ranks});
+  if (print_gemm_rate) {
+    fmt::print("{}\n", gemm_rate(*backend, gemm_size));
+    return 0;
+  }
+  SteadyClock clock;
+  std::vector<MachineCheck> checks = backend_checks(*backend, clock, Seconds(watch));
+  if (backend->describe().backend == "host") checks.push_back(blas_check(*backend));
+  checks.push_back(governor_check());
+
+  std::vector<CheckResult> results;
+  std::vector<Entry> entries;
+  for (const MachineCheck& check : checks) {
+    entries.push_back({"selfcheck/" + check.name, [&] {
+                         results.push_back(judge_check(check, check.measure()));
+                         const CheckResult& r = results.back();
+                         const bool timed = r.unit == "s";
+                         return EntryReport{.skipped = std::isnan(r.value.value) ? "unknown here" : "",
+                                            .time = Seconds(timed ? r.value.value : 0),
+                                            .counters = {{"value", r.value.value}}};
+                       }});
+  }
+  GoogleBenchmark google(*flags);
+  google.run(entries);
+  if (google.lists_only()) return 0;
+  if (!google.owns_output()) {
+    std::vector<Row> rows;
+    for (const CheckResult& r : results) rows.push_back(row_of(r));
+    switch (format) {
+      case Format::text: print_text(backend->describe(), results); break;
+      case Format::csv: fmt::print("{}", rows_as_csv(selfcheck_schema(), rows)); break;
+      case Format::json: fmt::print("{}", rows_as_json(rows)); break;
+    }
+  }
+  const bool bad =
+      std::any_of(results.begin(), results.end(), [](const CheckResult& r) { return r.trust == Trust::bad; });
+  return bad ? 1 : 0;
+}
+
+}  // namespace
+
+int run_selfcheck(int argc, char** argv) {
+  return guarded("overlap-selfcheck", [&] { return run(argc, argv); });
+}
+
+}  // namespace ovl
