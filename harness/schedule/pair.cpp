@@ -76,17 +76,15 @@ Program pair_program(const PairSpec& spec) {
   all.prologue(compute, Fill{}, {}, {p.whole(left), p.whole(right)});
   all.prologue(comm, Fill{}, {}, {p.whole(send)});
   std::vector<OpId> gemm_writers(static_cast<std::size_t>(gemm_rotation.slices));  // the last one of each slice
+  for (std::int64_t i = 0; i < gemms * spec.repeats; ++i) {
+    const std::int64_t s = i % gemm_rotation.slices;
+    // Repeats that do not divide evenly go to the first ones of each pair.
+    const std::int64_t repeat = spec.gemm_repeat / gemms + (i % gemms < spec.gemm_repeat % gemms ? 1 : 0);
+    gemm_writers[static_cast<std::size_t>(s)] = all.body(compute, Gemm{spec.m, spec.n, spec.k, spec.dtype, repeat},
+                                                         {{left, s * a, a}, {right, s * b, b}}, {{product, s * c, c}});
+  }
   std::vector<OpId> comm_writers(static_cast<std::size_t>(comm_rotation.slices));
-  std::int64_t g = 0;
   for (std::int64_t i = 0; i < spec.repeats; ++i) {
-    for (std::int64_t j = 0; j < gemms; ++j, ++g) {
-      const std::int64_t s = g % gemm_rotation.slices;
-      // Repeats that do not divide evenly go to the first ones.
-      const std::int64_t repeat = spec.gemm_repeat / gemms + (j < spec.gemm_repeat % gemms ? 1 : 0);
-      gemm_writers[static_cast<std::size_t>(s)] =
-          all.body(compute, Gemm{spec.m, spec.n, spec.k, spec.dtype, repeat}, {{left, s * a, a}, {right, s * b, b}},
-                   {{product, s * c, c}});
-    }
     const std::int64_t s = i % comm_rotation.slices;
     comm_writers[static_cast<std::size_t>(s)] = all.body(comm, Collective{spec.collective, world, spec.dtype, whole},
                                                          {{send, s * in, in}}, {{receive, s * out, out}});

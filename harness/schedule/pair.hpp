@@ -39,8 +39,9 @@ struct PairSpec {
 // divides the array.
 std::int64_t collective_count(const PairSpec& spec);
 
-// One class of ranks. Lanes "compute" and "comm"; of each pair the GEMMs are issued first. Consecutive operations use
-// consecutive slices, and consecutive replay slots consecutive copies.
+// One class of ranks. Lanes "compute" and "comm". The GEMMs of the window are issued first, then its collectives: a
+// window stands for one longer pair, and in the serial arm the caches change hands once, as between two long
+// operations. Consecutive operations use consecutive slices, and consecutive replay slots consecutive copies.
 Program pair_program(const PairSpec& spec);
 
 }  // namespace ovl

@@ -61,7 +61,7 @@ TEST(HostSupports, SaysWhyNot) {
       {"the program has no lane", [](Program& p) { p.lanes.clear(); }},
       {"host threads of one process share one priority", [](Program& p) { p.lanes[0].priority = Priority::high; }},
       {"host has no copy engine: its transport is shm, which uses cores",
-       [](Program& p) { p.communicators[0].transport = "copy_engine"; }},
+       [](Program& p) { p.communicators[0].transport = "copy"; }},
       {"the host backend has no transport \"nccl\"; it has shm",
        [](Program& p) { p.communicators[0].transport = "nccl"; }},
       {"2000 threads for all ranks' lanes and channels: the host backend starts at most 1024",
