@@ -16,7 +16,6 @@ namespace {
 
 using testing::Each;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 using Array = std::vector<double>;
 using ByRank = std::vector<Array>;  // one array a rank
