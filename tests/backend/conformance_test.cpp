@@ -16,6 +16,7 @@ namespace {
 
 using testing::Each;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 using Array = std::vector<double>;
 using ByRank = std::vector<Array>;  // one array a rank
