@@ -23,15 +23,12 @@ namespace {
 // ---- Google Benchmark's flags ---------------------------------------------------------------------------------------
 
 // Its flags that make sense here, and the values of those that it would answer with a page of usage and exit code 0.
-const std::map<std::string, std::vector<std::string>> benchmark_flags{
-    {"--benchmark_filter", {}},
-    {"--benchmark_list_tests", {"true", "false"}},
-    {"--benchmark_format", {"console", "json", "csv"}},
-    {"--benchmark_out", {}},
-    {"--benchmark_out_format", {"console", "json", "csv"}},
-    {"--benchmark_color", {"true", "false", "auto"}},
-    {"--benchmark_counters_tabular", {"true", "false"}},
-    {"--benchmark_context", {}}};
+const std::map<std::string, std::vector<std::string>> benchmark_flags{{"--benchmark_filter", {}},
+                                                                      {"--benchmark_list_tests", {"true", "false"}},
+                                                                      {"--benchmark_format", {"console", "json"}},
+                                                                      {"--benchmark_out", {}},
+                                                                      {"--benchmark_out_format", {"console", "json"}},
+                                                                      {"--benchmark_context", {}}};
 
 // Those that would repeat, reorder or aggregate what the runner already does.
 const std::vector<std::string> refused_benchmark_flags{"--benchmark_repetitions",

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <regex>
 
 #include "base/error.hpp"
@@ -26,6 +27,13 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   bool ReportContext(const Context& /*context*/) override { return true; }
   void ReportRuns(const std::vector<Run>& /*runs*/) override {}
 };
+
+// Its own default reporter works only once in a process.
+std::unique_ptr<benchmark::BenchmarkReporter> reporter_of(const std::string& format) {
+  if (format == "json") return std::make_unique<benchmark::JSONReporter>();
+  if (format == "console") return std::make_unique<benchmark::ConsoleReporter>(benchmark::ConsoleReporter::OO_None);
+  return std::make_unique<SilentReporter>();
+}
 
 void report(benchmark::State& state, const EntryReport& result) {
   if (!result.skipped.empty()) {
@@ -46,7 +54,7 @@ GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags) : flags_(std::m
   };
   std::vector<char*> argv;
   for (std::string& flag : flags_) {
-    owns_output_ = owns_output_ || flag.starts_with("--benchmark_format=");
+    value_of(flag, "--benchmark_format", format_);
     if (flag.starts_with("--benchmark_list_tests=")) lists_only_ = flag.ends_with("=true");
     value_of(flag, "--benchmark_filter", filter_);
     value_of(flag, "--benchmark_out", out_);
@@ -105,8 +113,7 @@ void GoogleBenchmark::run(const std::vector<Entry>& entries) {
     };
     benchmark::RegisterBenchmark(entry.name.c_str(), once)->Iterations(1)->UseManualTime();
   }
-  SilentReporter silent;
-  benchmark::RunSpecifiedBenchmarks(owns_output_ || lists_only_ ? nullptr : &silent);
+  benchmark::RunSpecifiedBenchmarks(reporter_of(format_).get());
   benchmark::ClearRegisteredBenchmarks();
   if (thrown) std::rethrow_exception(thrown);
 }

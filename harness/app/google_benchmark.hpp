@@ -30,7 +30,7 @@ class GoogleBenchmark {
   explicit GoogleBenchmark(std::vector<std::string> flags);
 
   // The user asked for its own output on standard output (--benchmark_format), or only for the list of names.
-  [[nodiscard]] bool owns_output() const { return owns_output_; }
+  [[nodiscard]] bool owns_output() const { return !format_.empty(); }
   [[nodiscard]] bool lists_only() const { return lists_only_; }
 
   // What Google Benchmark would find out too late, or not tell: throws Error(usage) when --benchmark_filter is no
@@ -44,9 +44,9 @@ class GoogleBenchmark {
   void require_selection(const std::vector<std::string>& names) const;
 
   std::vector<std::string> flags_;  // Google Benchmark keeps a pointer to the first
+  std::string format_;
   std::string filter_;
   std::string out_;
-  bool owns_output_ = false;
   bool lists_only_ = false;
 };
 

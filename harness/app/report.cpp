@@ -116,11 +116,11 @@ std::string table_text(const std::vector<Row>& rows) {
   }
   std::string text = aligned(lines) + "\nIn words:\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string reason = word(rows[i], "reason");
-    text += fmt::format(
-        "  {}: {}{}\n", names[i], word(rows[i], "verdict"),
-        reason.empty() ? ""
-                       : (word(rows[i], "verdict").empty() ? "" : " | ") + word(rows[i], "status") + ": " + reason);
+    std::string words = word(rows[i], "verdict");
+    if (const std::string reason = word(rows[i], "reason"); !reason.empty()) {
+      words += (words.empty() ? "" : " | ") + word(rows[i], "status") + ": " + reason;
+    }
+    if (!words.empty()) text += fmt::format("  {}: {}\n", names[i], words);
   }
   text +=
       "\nTimes are medians of one operation. hidden share = (compute + comm - overlapped) / min(compute, comm):\n"
