@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import unittest
 
-from binaries import PAIR, SELFCHECK, TINY, RunTest, run
+from binaries import PAIR, QUICK, SELFCHECK, TINY, RunTest, run
 
 # What was typed, and words that the complaint must have: what was wrong, and what to type instead.
 COMPLAINTS = [
@@ -84,14 +84,14 @@ CONFIGURATIONS = [
 
 
 class BadInput(RunTest):
-    def assert_refused(self, words, complaint, program=PAIR, code=2):
+    def assert_refused(self, arguments, complaint, program=PAIR, code=2):
         before = sorted(self.folder.rglob("*"))
-        ran = run(program, *words, cwd=self.folder)
+        ran = run(program, *arguments, cwd=self.folder)
         self.assertEqual(ran.returncode, code, ran.stderr)
         self.assertEqual(ran.stdout, "")
         self.assertRegex(ran.stderr, r"\Aoverlap-(pair|selfcheck): [^\n]+\n\Z")
-        for words in complaint:
-            self.assertIn(words, ran.stderr)
+        for part in complaint:
+            self.assertIn(part, ran.stderr)
         self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def test_words(self):
@@ -104,7 +104,7 @@ class BadInput(RunTest):
         for text, complaint in CONFIGURATIONS:
             with self.subTest(text):
                 file.write_text(text)
-                self.assert_refused([*TINY[4:], "--out", "run", "--config", "options.toml"], complaint)
+                self.assert_refused([*QUICK, "--out", "run", "--config", "options.toml"], complaint)
 
     def test_configuration_files_that_cannot_be_read(self):
         self.assert_refused(["--config", "missing.toml"], ['"missing.toml" cannot be read', "name a TOML file"])

@@ -19,20 +19,27 @@ PATIENCE = 240  # seconds, for sanitizers on a busy machine: nothing is expected
 # What OpenBLAS reads would change what is measured, and what resume compares.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("OPENBLAS_", "OMP_"))}
 
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
 # Cases of a moment. A build that is not Release also writes.
-QUICK = "--allow-debug --min-samples 3 --max-samples 4 --max-time 1s --precision 10 --window 50us".split()
-TINY = ["--gemm", "64x64x64", "--bytes", "16KiB", *QUICK]
+QUICK = words("--allow-debug --min-samples 3 --max-samples 4 --max-time 1s --precision 10 --window 50us")
+TINY = [*words("--gemm 64x64x64 --bytes 16KiB"), *QUICK]
+TWO = words("--placement concurrent,serial")
+FOUR = words("--placement concurrent,serial,comm_first,compute_first")
 
 
-def run(program: Path, *words: str | Path, **more) -> subprocess.CompletedProcess[str]:
+def run(program: Path, *arguments: str | Path, **more) -> subprocess.CompletedProcess[str]:
     more = {"capture_output": True, "text": True, "timeout": PATIENCE, "env": ENVIRONMENT} | more
-    return subprocess.run([program, *words], **more)
+    return subprocess.run([program, *arguments], **more)
 
 
-def start(*words: str | Path, **more) -> subprocess.Popen[str]:
+def start(*arguments: str | Path, **more) -> subprocess.Popen[str]:
     """A run of overlap-pair under way, its standard error a pipe."""
     more = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT} | more
-    return subprocess.Popen([PAIR, *words], **more)
+    return subprocess.Popen([PAIR, *arguments], **more)
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> None:
@@ -51,12 +58,12 @@ def table(path: Path) -> list[dict[str, str]]:
 
 def wait_until_unlocked(directory: Path) -> None:
     """Until no process has the run directory any more. The lock goes with the last one, whatever killed the others."""
-    with open(directory / "lock") as lock:
+    with (directory / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def is_locked(directory: Path) -> bool:
-    with open(directory / "lock") as lock:
+    with (directory / "lock").open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

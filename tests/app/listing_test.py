@@ -8,10 +8,10 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from binaries import BUILD, PAIR, SELFCHECK, TINY, run
+from binaries import BUILD, PAIR, SELFCHECK, TINY, run, words
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-AXES = "--gemm 64x64x64,mlp:gpt2-small --bytes 16KiB:64KiB:x4 --placement serial".split()
+AXES = words("--gemm 64x64x64,mlp:gpt2-small --bytes 16KiB:64KiB:x4 --placement serial")
 NAMES = [
     "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c1/plain",
     "pair/64x64x64/all_reduce/64KiB/f32/serial/yield/c1/plain",
@@ -21,18 +21,18 @@ NAMES = [
 
 
 class Listing(unittest.TestCase):
-    def assert_prints(self, *words, program=PAIR):
-        ran = run(program, *words)
+    def assert_prints(self, *arguments, program=PAIR):
+        ran = run(program, *arguments)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         return ran.stdout
 
     def test_help_names_every_option_and_exit_code(self):
         text = self.assert_prints("--help")
-        for option in (
+        for option in words(
             "backend transport ranks cores out resume config precision min-samples max-samples max-time launches "
             "interleave seed verify timeline include-launch format list dry-run gemm bytes collective placement dtype "
             "buffers waiting channels balance window deadline"
-        ).split():
+        ):
             self.assertRegex(text, rf"\s--{option}\b")
         self.assertIn("Exit codes: 0 good, 1 a case failed, 2 usage, 3 not possible here, 130 interrupted.", text)
         self.assertNotIn("launch-index", text)

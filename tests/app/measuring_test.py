@@ -14,7 +14,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from binaries import BUILD, ENVIRONMENT, PAIR, SELFCHECK, TINY, RunTest, run, table
+from binaries import ENVIRONMENT, PAIR, SELFCHECK, TINY, RunTest, run, table, words
 
 PLOTS = Path(__file__).parents[2] / "plots" / "src"
 TABLES = ["operations.csv", "samples.csv", "summary.csv"]
@@ -43,7 +43,9 @@ class OneRun(RunTest):
         rows = list(csv.DictReader(io.StringIO(self.ran.stdout)))
         self.assertEqual([row["placement"] for row in rows], ["concurrent", "serial"])
         for row in rows:
-            self.assertEqual((row["backend"], row["source"], row["bytes"], row["ranks"]), ("host", "measured", "16384", "2"))
+            self.assertEqual(
+                (row["backend"], row["source"], row["bytes"], row["ranks"]), ("host", "measured", "16384", "2")
+            )
 
     def progress(self):
         lines = self.ran.stderr.splitlines()
@@ -84,8 +86,8 @@ class OneRun(RunTest):
     @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
     def test_the_plots_accept_it(self):
         environment = ENVIRONMENT | {"PYTHONPATH": os.fspath(PLOTS)}
-        words = [sys.executable, "-B", "-m", "overlap_plots", "check", self.out]
-        checked = subprocess.run(words, capture_output=True, text=True, env=environment)
+        command = [sys.executable, "-B", "-m", "overlap_plots", "check", self.out]
+        checked = subprocess.run(command, capture_output=True, text=True, env=environment)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
 
 
@@ -107,7 +109,15 @@ class Output(RunTest):
 
     def test_google_benchmark_reports_json_on_standard_output_and_in_a_file(self):
         file = self.folder / "benchmark.json"
-        ran = run(PAIR, *TINY, "--benchmark_filter=serial", "--benchmark_format=json", f"--benchmark_out={file}", "--out", self.out)
+        ran = run(
+            PAIR,
+            *TINY,
+            "--benchmark_filter=serial",
+            "--benchmark_format=json",
+            f"--benchmark_out={file}",
+            "--out",
+            self.out,
+        )
         self.assertEqual(ran.returncode, 0, ran.stderr)
         (row,) = self.summary()
         self.assertEqual(row["placement"], "serial")
@@ -115,7 +125,9 @@ class Output(RunTest):
             report = json.loads(text)
             self.assertEqual(report["context"]["executable"], str(PAIR))
             (entry,) = report["benchmarks"]
-            self.assertEqual(entry["name"], "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c1/plain/iterations:1/manual_time")
+            self.assertEqual(
+                entry["name"], "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c1/plain/iterations:1/manual_time"
+            )
             self.assertEqual(entry["iterations"], 1)
             self.assertAlmostEqual(entry["real_time"] * 1e-9, float(row["t_step"]), delta=1e-12)
             for counter in ("t_compute", "t_comm", "t_serial", "t_exposed", "hidden_share", "speedup", "speedup_bound"):
@@ -123,16 +135,14 @@ class Output(RunTest):
 
     def test_what_the_backend_lacks_is_a_row_with_its_reason(self):
         for option, reason in (
-            (["--placement", "graph"], "graph"),
-            (["--dtype", "bf16"], "bf16"),
-            (["--buffers", "registered"], "registered"),
+            (["--placement", "graph"], "no graphs"),
+            (["--dtype", "bf16"], "not in bf16"),
+            (["--buffers", "registered"], '"registered" buffers'),
         ):
             with self.subTest(option):
-                ran = run(PAIR, *TINY, "--placement", "serial", *option, "--format", "csv")
+                ran = run(PAIR, *TINY, *option, "--format", "csv")
                 self.assertEqual(ran.returncode, 0, ran.stderr)
-                (row,) = csv.DictReader(io.StringIO(ran.stdout)) if option[0] == "--placement" else [
-                    r for r in csv.DictReader(io.StringIO(ran.stdout))
-                ]
+                row = next(csv.DictReader(io.StringIO(ran.stdout)))
                 self.assertEqual(row["status"], "unsupported")
                 self.assertIn(reason, row["reason"])
                 self.assertEqual(row["t_step"], "")
@@ -140,11 +150,11 @@ class Output(RunTest):
 
 class SelfCheck(RunTest):
     def test_csv_and_json_hold_the_checks(self):
-        words = ["--watch", "100ms", "--benchmark_filter=clock|empty"]
-        ran = run(SELFCHECK, *words, "--format", "json")
+        few = words("--watch 100ms --benchmark_filter=clock|empty")
+        ran = run(SELFCHECK, *few, "--format", "json")
         self.assertIn(ran.returncode, (0, 1), ran.stderr)
         self.assertEqual([row["check"] for row in json.loads(ran.stdout)], ["clock_resolution", "empty_replay"])
-        ran = run(SELFCHECK, *words, "--format", "csv")
+        ran = run(SELFCHECK, *few, "--format", "csv")
         rows = list(csv.DictReader(io.StringIO(ran.stdout)))
         self.assertEqual([row["unit"] for row in rows], ["s", "s"])
         self.assertGreater(float(rows[1]["value"]), 0)
