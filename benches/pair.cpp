@@ -16,7 +16,7 @@
 
 namespace {
 
-using namespace ovl;  // NOLINT(google-build-using-namespace): a bench is a page of the suite's own vocabulary
+using namespace ovl;
 
 // What a user typed for one case, as typed: names and key are made of it.
 struct Asked {

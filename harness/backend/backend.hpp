@@ -120,7 +120,7 @@ struct LaneProgress {
   OpId completed;  // last finished; invalid: none
 };
 
-// The programs of one case, made ready: they share one table of buffers, filled by the prologue of the first.
+// The programs of one case, made ready: they share lanes and buffers, which the prologue of the first fills.
 class Prepared {
  public:
   Prepared() = default;
@@ -128,7 +128,7 @@ class Prepared {
   Prepared& operator=(const Prepared&) = delete;
   virtual ~Prepared() = default;
 
-  // Runs the prologue: every buffer copy holds the case's data, outputs hold a pattern no result can have (NaN).
+  // Runs the prologue again: every buffer copy holds the case's data, outputs hold a pattern no result can have (NaN).
   virtual void reset() = 0;
   // One replay of this process's ranks. Throws Error(failure) after abort() or when a lane failed.
   virtual Timings run(std::size_t arm, const ReplayOptions& options) = 0;
@@ -151,7 +151,8 @@ class Backend {
   // Probes the machine, about 2 ms; never while a replay runs.
   [[nodiscard]] virtual Conditions conditions() = 0;
   [[nodiscard]] virtual Support supports(const Program& program) const = 0;
-  // All programs declare the same buffers, lanes may differ. Throws Error(failure) when memory runs out.
+  // Ready to run: as after reset(). All programs declare the same lanes and buffers. Throws Error(failure) when memory
+  // runs out.
   [[nodiscard]] virtual std::unique_ptr<Prepared> prepare(std::vector<Program> arms, Data data, std::uint64_t seed) = 0;
   // Readable from another thread while run() hangs.
   [[nodiscard]] virtual std::vector<LaneProgress> progress() const = 0;

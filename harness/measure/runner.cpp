@@ -95,7 +95,6 @@ CaseResult Runner::run(const CaseSpec& spec) {
       }
     }
     const auto prepared = backend_.prepare(arms, Data::random, case_seed_);
-    prepared->reset();
     warm_up(*prepared, arms);
     measure(*prepared, arms, result);
     instrument(*prepared, arms, result);
@@ -129,7 +128,6 @@ Tuning Runner::tune(const CaseSpec& spec) {
     const std::vector<Program> arms{project(program, Arm::compute), project(program, Arm::comm)};
     require_sound(arms);
     const auto prepared = backend_.prepare(arms, Data::random, case_seed_);
-    prepared->reset();
     std::array<double, 2> time{};
     for (std::size_t a = 0; a < arms.size(); ++a) {
       std::vector<double> steps;
@@ -160,7 +158,6 @@ std::string Runner::check_results(const std::vector<Program>& arms) {
   const Program& overlapped = arms[arm_index(Arm::overlapped)];
   {
     const auto exact = backend_.prepare(arms, Data::exact, case_seed_);
-    exact->reset();
     replay(*exact, arm_index(Arm::overlapped), overlapped, 0);
     if (std::string wrong = verify(overlapped, *exact, Data::exact, 0); !wrong.empty()) return wrong;
   }
@@ -179,7 +176,6 @@ std::string Runner::check_results(const std::vector<Program>& arms) {
     }
     return prints;
   };
-  random->reset();
   replay(*random, arm_index(Arm::compute), arms[arm_index(Arm::compute)], 0);
   const auto alone = products();
   random->reset();

@@ -33,7 +33,6 @@ CheckValue summarised(const std::vector<double>& values, const std::string& unit
 // Steps of one program, the first few left out.
 std::vector<Timings> replay(Backend& backend, const Program& program, int count) {
   const auto prepared = backend.prepare({program}, Data::random, 1);
-  prepared->reset();
   std::vector<Timings> timings;
   for (int i = 0; i < count + 5; ++i) {
     Timings t = prepared->run(0, {.slot = i});

@@ -11,6 +11,7 @@ namespace {
 
 std::vector<Rank> first_ranks(int count) {
   std::vector<Rank> ranks;
+  ranks.reserve(static_cast<std::size_t>(count));
   for (int r = 0; r < count; ++r) ranks.emplace_back(r);
   return ranks;
 }

@@ -49,6 +49,7 @@ class Ranks {
 
 std::vector<std::int64_t> counts(const std::vector<Slice>& slices) {
   std::vector<std::int64_t> result;
+  result.reserve(slices.size());
   for (const Slice& s : slices) result.push_back(s.count);
   return result;
 }

@@ -14,6 +14,23 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }
 constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
+// A window has at most about this many GEMM operations; where more are wanted, each repeats on its own data.
+constexpr std::int64_t most_gemms = 256;
+
+// How the operations of one kind rotate through memory: as many different sets of operands as fit in one window are
+// slices of the buffers, the rest are copies for the following replays.
+struct Rotation {
+  std::int64_t slices = 1;
+  int copies = 1;
+};
+
+Rotation rotate(Bytes over, Bytes footprint, std::int64_t operations) {
+  const std::int64_t sets =
+      std::max<std::int64_t>(1, divide_up(over.value(), std::max<std::int64_t>(1, footprint.value())));
+  const std::int64_t slices = std::min(operations, sets);
+  return {slices, static_cast<int>(divide_up(sets, slices))};
+}
+
 }  // namespace
 
 std::int64_t collective_count(const PairSpec& spec) {
@@ -32,40 +49,49 @@ Program pair_program(const PairSpec& spec) {
   const std::int64_t b = spec.k * spec.n;
   const std::int64_t c = spec.m * spec.n;
 
-  // A pair's footprint over all ranks decides how many different ones it takes; as many as fit in one window are
-  // slices, the rest are copies.
-  const Bytes footprint = size_of(spec.dtype) * ((a + b + c + in + out) * spec.ranks);
-  const std::int64_t different = std::max<std::int64_t>(1, divide_up(spec.rotate_over.value(), footprint.value()));
-  const std::int64_t slices = std::min(spec.repeats, different);
-  const auto copies = static_cast<int>(divide_up(different, slices));
+  // The GEMMs of one collective, as few operations as most_gemms allows.
+  const std::int64_t gemms = std::min(spec.gemm_repeat, std::max<std::int64_t>(1, most_gemms / spec.repeats));
+  const auto over_ranks = [&](std::int64_t elements) { return size_of(spec.dtype) * (elements * spec.ranks); };
+  const Rotation gemm_rotation = rotate(spec.rotate_over, over_ranks(a + b + c), gemms * spec.repeats);
+  const Rotation comm_rotation = rotate(spec.rotate_over, over_ranks(in + out), spec.repeats);
 
   ProgramBuilder p("pair", spec.ranks);
   const LaneId compute = p.lane({.name = "compute", .role = Role::compute, .waiting = spec.waiting});
   const LaneId comm = p.lane({.name = "comm", .role = Role::communication, .waiting = spec.waiting});
   const CommId world = p.world("world", spec.transport, spec.channels);
-  const auto buffer = [&](const char* name, std::int64_t count) {
-    return p.buffer(
-        {.name = name, .dtype = spec.dtype, .count = count * slices, .memory = spec.memory, .copies = copies});
+  const auto buffer = [&](const char* name, std::int64_t count, const Rotation& rotation) {
+    return p.buffer({.name = name,
+                     .dtype = spec.dtype,
+                     .count = count * rotation.slices,
+                     .memory = spec.memory,
+                     .copies = rotation.copies});
   };
-  const BufferId left = buffer("a", a);
-  const BufferId right = buffer("b", b);
-  const BufferId product = buffer("c", c);
-  const BufferId send = buffer("send", in);
-  const BufferId receive = buffer("receive", out);
+  const BufferId left = buffer("a", a, gemm_rotation);
+  const BufferId right = buffer("b", b, gemm_rotation);
+  const BufferId product = buffer("c", c, gemm_rotation);
+  const BufferId send = buffer("send", in, comm_rotation);
+  const BufferId receive = buffer("receive", out, comm_rotation);
 
   ClassBuilder all = p.all_ranks();
   all.prologue(compute, Fill{}, {}, {p.whole(left), p.whole(right)});
   all.prologue(comm, Fill{}, {}, {p.whole(send)});
-  std::vector<OpId> last_writers;
-  for (std::int64_t i = 0; i < spec.repeats; ++i) {
-    const std::int64_t s = i % slices;
-    const OpId gemm = all.body(compute, Gemm{spec.m, spec.n, spec.k, spec.dtype, spec.gemm_repeat},
-                               {{left, s * a, a}, {right, s * b, b}}, {{product, s * c, c}});
-    const OpId collective = all.body(comm, Collective{spec.collective, world, spec.dtype, whole}, {{send, s * in, in}},
-                                     {{receive, s * out, out}});
-    if (i >= spec.repeats - slices) last_writers.insert(last_writers.end(), {gemm, collective});
+  std::vector<OpId> gemm_writers(static_cast<std::size_t>(gemm_rotation.slices));  // the last one of each slice
+  for (std::int64_t i = 0; i < gemms * spec.repeats; ++i) {
+    const std::int64_t s = i % gemm_rotation.slices;
+    // Repeats that do not divide evenly go to the first ones of each pair.
+    const std::int64_t repeat = spec.gemm_repeat / gemms + (i % gemms < spec.gemm_repeat % gemms ? 1 : 0);
+    gemm_writers[static_cast<std::size_t>(s)] = all.body(compute, Gemm{spec.m, spec.n, spec.k, spec.dtype, repeat},
+                                                         {{left, s * a, a}, {right, s * b, b}}, {{product, s * c, c}});
   }
-  for (const OpId writer : last_writers) all.epilogue(compute, Verify{writer});
+  std::vector<OpId> comm_writers(static_cast<std::size_t>(comm_rotation.slices));
+  for (std::int64_t i = 0; i < spec.repeats; ++i) {
+    const std::int64_t s = i % comm_rotation.slices;
+    comm_writers[static_cast<std::size_t>(s)] = all.body(comm, Collective{spec.collective, world, spec.dtype, whole},
+                                                         {{send, s * in, in}}, {{receive, s * out, out}});
+  }
+  for (const auto* writers : {&gemm_writers, &comm_writers}) {
+    for (const OpId writer : *writers) all.epilogue(compute, Verify{writer});
+  }
   return std::move(p).finish();
 }
 

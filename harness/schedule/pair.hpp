@@ -30,7 +30,8 @@ struct PairSpec {
 
   // Pairs of GEMM and collective in one timed window.
   std::int64_t repeats = 1;
-  // The buffers rotate over at least this much memory of all ranks, so that no pair finds its data in a cache.
+  // The operands of the GEMMs, and those of the collectives, each rotate over at least this much memory of all ranks:
+  // an arm that runs one kind alone then finds its data in a cache as little as the overlapped one does.
   Bytes rotate_over = Bytes(0);
 };
 
@@ -38,8 +39,9 @@ struct PairSpec {
 // divides the array.
 std::int64_t collective_count(const PairSpec& spec);
 
-// One class of ranks. Lanes "compute" and "comm"; the GEMM is issued first. Consecutive pairs of a window use
-// consecutive slices, and consecutive replay slots consecutive copies.
+// One class of ranks. Lanes "compute" and "comm". The GEMMs of the window are issued first, then its collectives: a
+// window stands for one longer pair, and in the serial arm the caches change hands once, as between two long
+// operations. Consecutive operations use consecutive slices, and consecutive replay slots consecutive copies.
 Program pair_program(const PairSpec& spec);
 
 }  // namespace ovl

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -16,9 +15,7 @@ namespace ovl {
 namespace {
 
 using testing::Each;
-using testing::Eq;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 using Array = std::vector<double>;
 using ByRank = std::vector<Array>;  // one array a rank
@@ -178,6 +175,60 @@ TEST_P(BackendConformance, EveryCollectiveIsExactAboveOneWindowOfPieces) {
     for (const int n : {2, 3, 5}) {
       expect_collective(*backend_, GetParam().transport, {kind, n, n * 400'001, false, 1, Waiting::yield});
     }
+  }
+}
+
+TEST_P(BackendConformance, GroupsOfOneCommunicatorDoNotMeet) {
+  // Ranks 0 and 2 sum among themselves, 3 and 1 too; a root is an index within the group.
+  ProgramBuilder p("groups", 4);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  const CommId comm = p.communicator(
+      {.name = "pairs", .groups = {{Rank(0), Rank(2)}, {Rank(3), Rank(1)}}, .transport = GetParam().transport});
+  const BufferId in = p.buffer({.name = "in", .count = 100});
+  const BufferId sum = p.buffer({.name = "sum", .count = 100});
+  const BufferId sent = p.buffer({.name = "sent", .count = 100});
+  ClassBuilder all = p.all_ranks();
+  all.prologue(lane, Fill{}, {}, {p.whole(in)});
+  all.body(lane, Collective{CollectiveKind::all_reduce, comm, DType::f32, 100, 0}, {p.whole(in)}, {p.whole(sum)});
+  all.body(lane, Collective{CollectiveKind::broadcast, comm, DType::f32, 100, 0}, {p.whole(in)}, {p.whole(sent)});
+  const auto prepared = prepare(*backend_, std::move(p).finish());
+  prepared->run(0, {});
+  const ByRank x = contents(*prepared, in, 4);
+  const auto added = [](Array a, const Array& b) {
+    std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::plus<>());
+    return a;
+  };
+  EXPECT_EQ(contents(*prepared, sum, 4),
+            (ByRank{added(x[0], x[2]), added(x[1], x[3]), added(x[0], x[2]), added(x[1], x[3])}));
+  EXPECT_EQ(contents(*prepared, sent, 4), (ByRank{x[0], x[3], x[0], x[3]}));
+}
+
+TEST_P(BackendConformance, LanesThatShareACommunicatorUseItInIssueOrder) {
+  // Rank 0 issues on its lanes in turn, rank 1 all on one: the order on the communicator is the same.
+  ProgramBuilder p("shared", 2);
+  const LaneId a = p.lane({.name = "a", .role = Role::communication});
+  const LaneId b = p.lane({.name = "b", .role = Role::communication});
+  const CommId comm = p.world("world", GetParam().transport, 2);
+  constexpr std::int64_t part = 3000;
+  constexpr int parts = 6;
+  const BufferId in = p.buffer({.name = "in", .count = part * parts});
+  const BufferId out = p.buffer({.name = "out", .count = part * parts});
+  for (const int r : {0, 1}) {
+    ClassBuilder rank = p.ranks("rank" + std::to_string(r), {Rank(r)});
+    rank.prologue(a, Fill{}, {}, {p.whole(in)});
+    for (int i = 0; i < parts; ++i) {
+      rank.body(r == 0 && i % 2 == 0 ? b : a, Collective{CollectiveKind::all_reduce, comm, DType::f32, part, 0},
+                {{in, i * part, part}}, {{out, i * part, part}});
+    }
+  }
+  const auto prepared = prepare(*backend_, std::move(p).finish());
+  Array sum = prepared->contents(in, Rank(0), 0);
+  const Array other = prepared->contents(in, Rank(1), 0);
+  std::transform(sum.begin(), sum.end(), other.begin(), sum.begin(), std::plus<>());
+  for (int replay = 0; replay < 50; ++replay) {
+    prepared->reset();
+    prepared->run(0, {});
+    ASSERT_EQ(contents(*prepared, out, 2), (ByRank{sum, sum}));
   }
 }
 
@@ -440,7 +491,6 @@ TEST_P(BackendConformance, OperationsAreReadyWhenTheirPredecessorsEnded) {
   const std::vector<Operation>& body = h.program.classes[0].body;
   for (const OperationTiming& o : t.operations) {
     EXPECT_LE(o.enqueued, o.start);
-    EXPECT_LE(o.ready, o.start + milliseconds(1000));
     EXPECT_LE(o.start, o.end);
   }
   for (std::size_t rank : {std::size_t{0}, std::size_t{4}}) {

@@ -14,18 +14,25 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<Backend> open_default() {
-  static const std::unique_ptr<World> world = make_solo_world();
-  return open_host(*world, {});
-}
-
-INSTANTIATE_TEST_SUITE_P(backends, BackendConformance, testing::Values(BackendUnderTest{"host", "shm", open_default}),
-                         subject);
-
 std::string fact(const std::vector<Fact>& facts, const std::string& name) {
   const auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact& f) { return f.name == name; });
   return found == facts.end() ? "no fact " + name : found->value;
 }
+
+std::unique_ptr<Backend> open(const SessionOptions& options) {
+  static const std::unique_ptr<World> world = make_solo_world();
+  return open_host(*world, options);
+}
+std::unique_ptr<Backend> open_default() { return open({}); }
+
+int first_core() { return std::stoi(fact(open_default()->describe().facts, "cores")); }
+// All threads of all ranks share one core: whoever waits must let the others run.
+std::unique_ptr<Backend> open_on_one_core() { return open({.cores = {first_core()}}); }
+
+INSTANTIATE_TEST_SUITE_P(backends, BackendConformance,
+                         testing::Values(BackendUnderTest{"host", "shm", open_default},
+                                         BackendUnderTest{"host_on_one_core", "shm", open_on_one_core}),
+                         subject);
 
 // A program that the host can run, to be spoilt in one way each.
 Program good() {
@@ -54,7 +61,7 @@ TEST(HostSupports, SaysWhyNot) {
       {"the program has no lane", [](Program& p) { p.lanes.clear(); }},
       {"host threads of one process share one priority", [](Program& p) { p.lanes[0].priority = Priority::high; }},
       {"host has no copy engine: its transport is shm, which uses cores",
-       [](Program& p) { p.communicators[0].transport = "copy_engine"; }},
+       [](Program& p) { p.communicators[0].transport = "copy"; }},
       {"the host backend has no transport \"nccl\"; it has shm",
        [](Program& p) { p.communicators[0].transport = "nccl"; }},
       {"2000 threads for all ranks' lanes and channels: the host backend starts at most 1024",

@@ -12,7 +12,6 @@
 namespace ovl {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 
 std::string message_for(std::string_view size) {

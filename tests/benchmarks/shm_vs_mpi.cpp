@@ -25,11 +25,11 @@ namespace ovl {
 namespace {
 
 constexpr std::array<std::int64_t, 6> sizes{1 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-constexpr int rounds = 11;
+constexpr int rounds = 9;
 // Bytes that one measurement reduces, so that each takes tens of milliseconds.
-constexpr std::int64_t bytes_a_measurement = std::int64_t{256} << 20;
+constexpr std::int64_t bytes_a_measurement = std::int64_t{128} << 20;
 
-int calls_for(std::int64_t size) { return static_cast<int>(std::clamp(bytes_a_measurement / size, {4}, {2000})); }
+int calls_for(std::int64_t size) { return static_cast<int>(std::clamp(bytes_a_measurement / size, {4}, {1000})); }
 
 // A barrier that does not keep the waiting process's core busy.
 void sleepy_barrier() {

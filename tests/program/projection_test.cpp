@@ -16,7 +16,6 @@
 namespace ovl {
 namespace {
 
-using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr Arm arms[] = {Arm::empty, Arm::compute, Arm::comm, Arm::serial, Arm::overlapped};

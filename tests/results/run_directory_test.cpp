@@ -29,7 +29,6 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
-using testing::UnorderedElementsAre;
 
 const Schema& summary() {
   static const Schema schema = summary_schema({{"bytes", ColumnType::integer, "B", "size of the collective"}});

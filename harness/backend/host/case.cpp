@@ -13,32 +13,16 @@
 namespace ovl::host {
 namespace {
 
-// The arm with the most lanes decides where lanes run, so that a lane has the same core in every arm.
-std::size_t widest(const std::vector<Program>& arms) {
-  const auto most = std::max_element(
-      arms.begin(), arms.end(), [](const Program& a, const Program& b) { return a.lanes.size() < b.lanes.size(); });
-  return static_cast<std::size_t>(most - arms.begin());
-}
-
-std::vector<LaneWish> wishes(const Program& program) {
-  const std::vector<int> helpers = helpers_by_lane(program);
-  std::vector<LaneWish> all;
-  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
-    const Lane& lane = program.lanes[l];
-    all.push_back({lane.name, lane.role, lane.partition, helpers[l]});
+// The lanes that some arm gives work to: only they need a core.
+std::vector<std::size_t> lanes_in_use(const std::vector<Program>& arms) {
+  std::set<std::size_t> used;
+  for (const Program& arm : arms) {
+    for (const RankClass& c : arm.classes) {
+      for (const Operation& op : c.body) used.insert(op.lane.index());
+    }
   }
-  return all;
-}
-
-// The lane of `wide` that a lane of another arm stands in for: the one of its name, else the first of its role.
-std::size_t counterpart(const Program& wide, const Lane& lane) {
-  for (std::size_t l = 0; l < wide.lanes.size(); ++l) {
-    if (wide.lanes[l].name == lane.name) return l;
-  }
-  for (std::size_t l = 0; l < wide.lanes.size(); ++l) {
-    if (wide.lanes[l].role == lane.role) return l;
-  }
-  return 0;
+  if (used.empty()) used.insert(0);
+  return {used.begin(), used.end()};
 }
 
 std::string waiting_of(const Program& program) {
@@ -85,39 +69,39 @@ Case::Case(Session& session, std::vector<Program> arms, Data data, std::uint64_t
     const Support support = session_.supports(arm);
     if (!support.ok()) throw impossible_error("the host backend cannot run \"" + arm.name + "\"", support.reason, {});
   }
-  const Program& wide = arms_[widest(arms_)];
-  for (int r = 0; r < wide.ranks; ++r) arenas_.emplace_back(wide.buffers);
+  const Program& first = arms_.front();
+  for (const Program& arm : arms_)
+    require(arm.lanes.size() == first.lanes.size(), "the arms of a case share their lanes");
+  for (int r = 0; r < first.ranks; ++r) arenas_.emplace_back(first.buffers);
 
-  // Helpers by name of the lane: an arm whose lanes stand in for others may need some where the widest has none.
-  std::vector<LaneWish> wanted = wishes(wide);
-  for (const Program& arm : arms_) {
-    const std::vector<int> helpers = helpers_by_lane(arm);
-    for (std::size_t l = 0; l < arm.lanes.size(); ++l) {
-      int& most = wanted[counterpart(wide, arm.lanes[l])].helpers;
-      most = std::max(most, helpers[l]);
-    }
+  // One layout for all arms, so that a lane has the same core in each.
+  const std::vector<std::size_t> used = lanes_in_use(arms_);
+  std::vector<LaneWish> wishes;
+  for (const std::size_t l : used) {
+    const Lane& lane = first.lanes[l];
+    wishes.push_back({lane.name, lane.role, lane.partition, 0});
+    for (const Program& arm : arms_) wishes.back().helpers = std::max(wishes.back().helpers, helpers_by_lane(arm)[l]);
   }
-  const Layout layout = make_layout(session_.cores(), wide.ranks, wanted);
+  const Layout layout = make_layout(session_.cores(), first.ranks, wishes);
   shared_cores_ = layout.shared;
-  for (const Program& arm : arms_) {
-    std::vector<std::vector<int>> cores(arenas_.size());
-    std::vector<std::vector<std::vector<int>>> helper_cores(arenas_.size());
-    for (std::size_t r = 0; r < arenas_.size(); ++r) {
-      for (const Lane& lane : arm.lanes) {
-        const std::size_t l = counterpart(wide, lane);
-        cores[r].push_back(layout.lanes[r][l]);
-        helper_cores[r].push_back(layout.helpers[r][l]);
-      }
+  std::vector<std::vector<int>> cores;  // by rank and lane; lanes without work stay where nobody looks
+  std::vector<std::vector<std::vector<int>>> helper_cores;
+  for (std::size_t r = 0; r < arenas_.size(); ++r) {
+    cores.emplace_back(first.lanes.size(), layout.lanes[r][0]);
+    helper_cores.emplace_back(first.lanes.size());
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      cores[r][used[i]] = layout.lanes[r][i];
+      helper_cores[r][used[i]] = layout.helpers[r][i];
     }
-    plans_.push_back(make_plan(arm, cores, helper_cores, arenas_, session_.groups()));
   }
+  for (const Program& arm : arms_) plans_.push_back(make_plan(arm, cores, helper_cores, arenas_, session_.groups()));
   for (std::size_t r = 0; r < arenas_.size(); ++r) {
     fill_jobs_.push_back({{static_cast<int>(r), 0, 0}, layout.lanes[r][0], [this, r] { fill(Rank(r)); }});
   }
   observed_ = {{"layout", layout.text},
                {"oversubscribed", layout.oversubscribed ? "1" : "0"},
-               {"channels", std::to_string(most_channels(wide))},
-               {"waiting", waiting_of(wide)}};
+               {"channels", std::to_string(most_channels(first))},
+               {"waiting", waiting_of(first)}};
   reset();
 }
 

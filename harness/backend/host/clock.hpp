@@ -4,9 +4,8 @@
 // need its own calibration and an invariant counter), and a reading costs about 20 ns through the vDSO.
 #pragma once
 
-#include <time.h>
-
 #include <cstdint>
+#include <ctime>
 
 #include "base/units.hpp"
 

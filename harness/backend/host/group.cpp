@@ -72,7 +72,7 @@ class Part {
 
   // How to store what nobody reads again in this call.
   [[nodiscard]] kernels::Stores stores_for(const CollectiveCall& call) const {
-    const std::int64_t touched = 2 * group_.size_ * call.count * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t touched = std::int64_t{2} * group_.size_ * call.count * static_cast<std::int64_t>(sizeof(T));
     const bool large = group_.cache_ > Bytes(0) && Bytes(touched) > group_.cache_;
     return large ? kernels::Stores::streaming : kernels::Stores::cached;
   }
@@ -238,8 +238,8 @@ Group::Group(int members, int channels, Bytes cache)
       channels_(channels),
       cache_(cache),
       members_(std::make_unique<Member[]>(static_cast<std::size_t>(members))),
-      channels_state_(std::make_unique<Channel[]>(static_cast<std::size_t>(members * channels))),
-      mailboxes_(std::make_unique<Mailbox[]>(static_cast<std::size_t>(members * members))) {}
+      channels_state_(std::make_unique<Channel[]>(table_index(members, channels, 0))),
+      mailboxes_(std::make_unique<Mailbox[]>(table_index(members, members, 0))) {}
 
 void Group::collective(int member, int channel, const CollectiveCall& call, Waiter waiter) {
   if (call.dtype == DType::f64) {

@@ -82,8 +82,11 @@ class Group {
     std::uint64_t first = 0;  // number of messages[0]
   };
 
-  Channel& channel(int member, int c) { return channels_state_[static_cast<std::size_t>(member * channels_ + c)]; }
-  Mailbox& mailbox(int from, int to) { return mailboxes_[static_cast<std::size_t>(from * size_ + to)]; }
+  static std::size_t table_index(int row, int columns, int column) {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
+  }
+  Channel& channel(int member, int c) { return channels_state_[table_index(member, channels_, c)]; }
+  Mailbox& mailbox(int from, int to) { return mailboxes_[table_index(from, size_, to)]; }
 
   // Whether all receives are done now.
   bool receive_what_is_there(int member, std::vector<Message>& messages);

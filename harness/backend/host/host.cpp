@@ -19,7 +19,7 @@ std::string listed(const std::vector<int>& cores) {
 
 std::vector<int> chosen_cores(const std::vector<int>& wanted) {
   const host::Topology topology;
-  const std::vector<int> free = topology.cores();
+  std::vector<int> free = topology.cores();
   if (wanted.empty()) return free;
   for (const int core : wanted) {
     if (!topology.allowed(core)) {

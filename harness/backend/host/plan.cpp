@@ -92,42 +92,52 @@ class RankPlanner {
   }
 
   void add(const Operation& op) {
-    Track& t = track(op.lane);
-    std::size_t source = placed_.size();
-    PlacedOp::Order order = PlacedOp::Order::work;
-    if (const auto* record = std::get_if<Record>(&op.work)) {
-      order = PlacedOp::Order::record;
-      const std::uint32_t position = ++recorded_[record->event];
-      last_record_[record->event] = placed_.size();
-      first_record_.try_emplace(record->event, placed_.size());
-      if (record->moment == Moment::start) {
-        pending_starts_[op.lane].push_back({placed_.size(), {events_.at(record->event.index()), position}});
-      } else {
-        append(t, op.id, false, RecordStep{events_.at(record->event.index()), position});
-      }
-    } else if (const auto* wait = std::get_if<Wait>(&op.work)) {
-      // The latest record issued before it, or the first one where none was.
-      order = PlacedOp::Order::wait;
-      append(t, op.id, false, WaitStep{events_.at(wait->event.index()), std::max(1U, recorded_[wait->event])});
-      const auto latest = last_record_.find(wait->event);
-      if (latest != last_record_.end()) {
-        source = latest->second;
-      } else {
-        early_waits_.emplace_back(placed_.size(), wait->event);
-      }
-    } else if (std::holds_alternative<HostSync>(op.work)) {
-      order = PlacedOp::Order::join;
-      join(op);
-    } else {
-      std::visit([&](const auto& work) { append_work(t, op, work); }, op.work);
-    }
-    // Ordering takes one step. Work takes those from where it began to the last that bears its name; waiting for its
-    // turn before and giving it away after are not part of it.
+    std::visit([&](const auto& work) { add(op, work); }, op.work);
+  }
+
+  // Ordering takes one step, the one appended last.
+  void place(const Operation& op, PlacedOp::Order order, std::size_t source) {
+    const Track& t = track(op.lane);
     const std::size_t last = t.steps.empty() ? 0 : t.steps.size() - 1;
     placed_.push_back({op.id, op.lane, order, &t, last, last, source});
-    if (order != PlacedOp::Order::work) return;
-    placed_.back().first_step = began_;
-    while (t.steps[placed_.back().last_step].op != op.id) --placed_.back().last_step;
+  }
+
+  void add(const Operation& op, const Record& record) {
+    const std::size_t self = placed_.size();
+    const RecordStep step{events_.at(record.event.index()), ++recorded_[record.event]};
+    last_record_[record.event] = self;
+    first_record_.try_emplace(record.event, self);
+    if (record.moment == Moment::start) {
+      pending_starts_[op.lane].emplace_back(self, step);
+    } else {
+      append(track(op.lane), op.id, false, step);
+    }
+    place(op, PlacedOp::Order::record, self);
+  }
+
+  // Waits for the latest record issued before it, or for the first one where none was.
+  void add(const Operation& op, const Wait& wait) {
+    const std::size_t self = placed_.size();
+    append(track(op.lane), op.id, false, WaitStep{events_.at(wait.event.index()), std::max(1U, recorded_[wait.event])});
+    const auto latest = last_record_.find(wait.event);
+    const bool early = latest == last_record_.end();
+    if (early) early_waits_.emplace_back(self, wait.event);
+    place(op, PlacedOp::Order::wait, early ? self : latest->second);
+  }
+
+  void add(const Operation& op, const HostSync&) {
+    join(op);
+    place(op, PlacedOp::Order::join, placed_.size());
+  }
+
+  // Work takes the steps from where it began to the last that bears its name; waiting for its turn before and giving it
+  // away after are not part of it.
+  void add(const Operation& op, const auto& work) {
+    Track& t = track(op.lane);
+    append_work(t, op, work);
+    std::size_t last = t.steps.size() - 1;
+    while (t.steps[last].op != op.id) --last;
+    placed_.push_back({op.id, op.lane, PlacedOp::Order::work, &t, began_, last, placed_.size()});
   }
 
   // Work begins here: the records of its start fire, so whoever waits for them starts later than it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "backend/host/blas.hpp"
 #include "kernels/host/reduce.hpp"
@@ -114,10 +115,12 @@ void append_operations(const std::vector<PlacedOp>& placed, int rank, Stamp zero
                        std::vector<OperationTiming>& out) {
   std::map<LaneId, Stamp> lane_ready;  // when everything so far on the lane had finished
   for (const PlacedOp& p : placed) lane_ready.emplace(p.lane, origin);
+  const auto start_of = [](const PlacedOp& p) { return p.track->step_times[p.first_step].first; };
   const auto end_of = [](const PlacedOp& p) { return p.track->step_times[p.last_step].second; };
   for (const PlacedOp& p : placed) {
     Stamp ready = lane_ready[p.lane];
-    if (p.order == PlacedOp::Order::wait) ready = std::max(ready, end_of(placed[p.source]));
+    // An event fires between the stamps around its record; a waiter may see it before the second one.
+    if (p.order == PlacedOp::Order::wait) ready = std::max(ready, start_of(placed[p.source]));
     if (p.order == PlacedOp::Order::join) {
       for (const auto& [lane, stamp] : lane_ready) ready = std::max(ready, stamp);
       for (auto& [lane, stamp] : lane_ready) stamp = ready;
@@ -128,7 +131,7 @@ void append_operations(const std::vector<PlacedOp>& placed, int rank, Stamp zero
                    .lane = p.lane,
                    .enqueued = at(zero, opened),
                    .ready = at(zero, ready),
-                   .start = at(zero, p.track->step_times[p.first_step].first),
+                   .start = at(zero, start_of(p)),
                    .end = at(zero, end_of(p))});
   }
 }

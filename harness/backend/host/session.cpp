@@ -30,7 +30,7 @@ std::string dtype_reason(DType dtype) {
 }
 
 std::string reason_for(const Communicator& comm) {
-  if (comm.transport == "copy_engine") return "host has no copy engine: its transport is shm, which uses cores";
+  if (comm.transport == "copy") return "host has no copy engine: its transport is shm, which uses cores";
   if (comm.transport != "shm") return "the host backend has no transport \"" + comm.transport + "\"; it has shm";
   return {};
 }
