@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "backend/registry.hpp"
 #include "measure/case.hpp"
 #include "results/table.hpp"
 
@@ -58,5 +58,6 @@ struct Bench {
 
 // Everything from the command line to the exit code.
 int run_bench(const Bench& bench, int argc, char** argv);
+int run_bench(const Bench& bench, int argc, char** argv, const BackendRegistry& backends);
 
 }  // namespace ovl

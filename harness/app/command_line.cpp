@@ -1,77 +1,264 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/command_line.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
 
 #include "base/error.hpp"
 
 namespace ovl {
 namespace {
 
-// Google Benchmark's flags that would repeat, reorder or aggregate what the runner already does.
-const std::vector<std::string> refused_flags{
-    "--benchmark_repetitions", "--benchmark_min_time", "--benchmark_report_aggregates_only",
-    "--benchmark_display_aggregates_only", "--benchmark_enable_random_interleaving"};
+// ---- Google Benchmark's flags ---------------------------------------------------------------------------------------
 
-void refuse(const std::string& flag) {
-  for (const std::string& refused : refused_flags) {
-    if (flag.starts_with(refused)) {
-      throw usage_error(refused + " does not apply", "a case already interleaves its arms and stops by its interval",
-                        "use --precision, --min-samples, --max-samples or --launches");
-    }
+// Its flags that make sense here, and the values of those that it would answer with a page of usage and exit code 0.
+const std::map<std::string, std::vector<std::string>> benchmark_flags{{"--benchmark_filter", {}},
+                                                                      {"--benchmark_list_tests", {"true", "false"}},
+                                                                      {"--benchmark_format", {"console", "json"}},
+                                                                      {"--benchmark_out", {}},
+                                                                      {"--benchmark_out_format", {"console", "json"}},
+                                                                      {"--benchmark_context", {}}};
+
+// Those that would repeat, reorder or aggregate what the runner already does.
+const std::vector<std::string> refused_benchmark_flags{"--benchmark_repetitions",
+                                                       "--benchmark_min_time",
+                                                       "--benchmark_min_warmup_time",
+                                                       "--benchmark_report_aggregates_only",
+                                                       "--benchmark_display_aggregates_only",
+                                                       "--benchmark_enable_random_interleaving"};
+
+// "--benchmark_filter=serial", checked, with a value.
+std::string benchmark_flag(const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  if (std::find(refused_benchmark_flags.begin(), refused_benchmark_flags.end(), flag) !=
+      refused_benchmark_flags.end()) {
+    throw usage_error(flag + " does not apply", "a case already interleaves its arms and stops by its interval",
+                      "use --precision, --min-samples, --max-samples or --launches");
   }
+  const auto known = benchmark_flags.find(flag);
+  if (known == benchmark_flags.end()) {
+    std::vector<std::string> flags;
+    for (const auto& [name, values] : benchmark_flags) flags.push_back(name);
+    throw usage_error("option " + flag + " is unknown", "",
+                      fmt::format("did you mean {}?", fmt::join(nearest(flag, flags, 2), " or ")));
+  }
+  const std::vector<std::string>& values = known->second;
+  if (flag == word) {
+    if (!values.empty() && values.front() == "true") return flag + "=true";
+    throw usage_error(flag + " has no value", "Google Benchmark takes it behind an equals sign",
+                      "type " + flag + "=" + (values.empty() ? "VALUE" : values.front()));
+  }
+  const std::string value = word.substr(flag.size() + 1);
+  if (!values.empty() && std::find(values.begin(), values.end(), value) == values.end()) {
+    throw unknown_value(flag, value, values);
+  }
+  return word;
 }
+
+// ---- complaints -----------------------------------------------------------------------------------------------------
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
 }
 
-// CLI11's complaint in our words: what, why, what to type instead.
+std::string nearest_options(const CLI::App& app, const std::string& word) {
+  return fmt::format("did you mean {}? --help lists all", fmt::join(nearest(word, option_names(app), 2), " or "));
+}
+
+// CLI11's complaint in our words.
 Error translated(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::string word = what.substr(what.rfind(' ') + 1);
-    const std::string dashed = word.starts_with("--") ? word.substr(0, word.find('=')) : "--" + word;
-    return usage_error(
-        "option " + word + " is unknown", "",
-        fmt::format("did you mean {}? --help lists all", fmt::join(nearest(dashed, option_names(app), 2), " or ")));
+    const std::vector<std::string> words = app.remaining();
+    const auto dashed =
+        std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.starts_with("-") && w != "--"; });
+    if (dashed == words.end()) {
+      return usage_error("\"" + words.front() + "\" belongs to no option",
+                         "values follow their option, lists have commas", "--help lists the options");
+    }
+    const std::string option = dashed->substr(0, dashed->find('='));
+    return usage_error("option " + option + " is unknown", "", nearest_options(app, option));
   }
-  if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) {
-    const std::string key = what.substr(what.rfind(' ') + 1);
-    return usage_error("the configuration file has a key that is no option: " + key, "",
-                       fmt::format("did you mean {}?", fmt::join(nearest("--" + key, option_names(app), 2), " or ")));
+  const std::string what = error.what();
+  const std::size_t begin = what.find("--");
+  const std::string option =
+      begin == std::string::npos ? "" : what.substr(begin, what.find_first_of(": ", begin) - begin);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && !option.empty()) {
+    return usage_error(option + " has no value", "", "type " + option + " VALUE; --help tells which");
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && !option.empty()) {
+    return usage_error(option + " takes no value", "all others are read as words", "type " + option + " alone");
   }
   return usage_error(what, "", "--help lists the options");
 }
 
+// A configuration file is read by CLI11, which takes almost anything: here what is no option is named.
+class ConfigFile final : public CLI::ConfigBase {
+ public:
+  explicit ConfigFile(const CLI::App& app) : app_(app) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> entries = CLI::ConfigBase::from_config(input);
+    const std::vector<std::string> options = option_names(app_);
+    for (const CLI::ConfigItem& item : entries) {
+      if (!item.parents.empty()) {
+        throw usage_error(fmt::format("the configuration file has a section [{}]", fmt::join(item.parents, ".")),
+                          "its options stand at the top, without sections", "leave the section out");
+      }
+      const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+      if (item.name.empty() || !std::all_of(item.name.begin(), item.name.end(), plain)) {
+        throw usage_error("the configuration file is not TOML", "it has a line that is no key = value",
+                          "write for example ranks = 2");
+      }
+      const std::string option = "--" + item.name;
+      if (std::find(options.begin(), options.end(), option) == options.end()) {
+        throw usage_error("the configuration file has the key " + item.name, "there is no such option",
+                          nearest_options(app_, option));
+      }
+    }
+    return entries;
+  }
+
+ private:
+  const CLI::App& app_;
+};
+
+// ---- the process ----------------------------------------------------------------------------------------------------
+
+// Errors of writing are to be seen where they happen, as errors: not by a signal that ends a run (a file over the
+// limit of its size, a reader of our output that has gone), and not by a table in the place of standard output, as a
+// file would be that is opened while one of the three standard descriptors is closed.
+void prepare_process() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd >= 0) close(fd);
+}
+
+int run(const std::string& program, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    print_message(program + ": " + error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    print_message(program + ": " + error.what() + "; this is a defect of overlapbench, please report it");
+    return 1;
+  }
+}
+
 }  // namespace
+
+void OptionGroup::value(const std::string& option, const std::string& help, Read read) const {
+  app_.add_option_function<std::string>(option, read, help)
+      ->group(name_)
+      ->type_name("")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+void OptionGroup::list(const std::string& option, std::vector<std::string>& target, const std::string& help) const {
+  app_.add_option(option, target, help)->group(name_)->allow_extra_args(false)->type_name("LIST");
+}
+
+void OptionGroup::text(const std::string& option, std::string& target, const std::string& help) const {
+  value(option, help, [&target](const std::string& text) { target = text; });
+}
+
+void OptionGroup::flag(const std::string& option, bool& target, const std::string& help) const {
+  app_.add_flag(option, target, help)->group(name_);
+}
+
+void OptionGroup::real(const std::string& option, double& target, double low, double high,
+                       const std::string& help) const {
+  value(option, help, [&target, option, low, high, example = target](const std::string& text) {
+    const char* end = text.data() + text.size();
+    const auto [rest, ec] = std::from_chars(text.data(), end, target);
+    if (ec != std::errc{} || rest != end || !(target >= low && target <= high)) {
+      throw usage_error(fmt::format("{} \"{}\" is not a number from {} to {}", option, text, low, high), "",
+                        fmt::format("type for example {} {}", option, example));
+    }
+  });
+}
+
+// As people type it: 500us, 20ms, 8s, 2min. A number without a unit is seconds.
+void OptionGroup::duration(const std::string& option, Seconds& target, const std::string& help) const {
+  value(option, help, [&target, option](const std::string& text) {
+    constexpr double most = 1e6;  // seconds: eleven days, and far from what overflows a clock
+    static const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, ec] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    const auto unit = units.find(std::string(rest, static_cast<std::size_t>(end - rest)));
+    if (ec != std::errc{} || unit == units.end() || !(number > 0) || !(number * unit->second <= most)) {
+      throw usage_error(option + " \"" + text + "\" is not a duration",
+                        "it is a positive number with us, ms, s or min, at most 1000000 s",
+                        "type for example 20ms or 8s");
+    }
+    target = Seconds(number * unit->second);
+  });
+}
+
+std::int64_t OptionGroup::parse_whole(const std::string& option, const std::string& text, std::int64_t low,
+                                      std::int64_t high, std::int64_t example) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, ec] = std::from_chars(text.data(), end, number);
+  if (ec != std::errc{} || rest != end || number < low || number > high) {
+    throw usage_error(fmt::format("{} \"{}\" is not a whole number from {} to {}", option, text, low, high), "",
+                      fmt::format("type for example {} {}", option, std::clamp(example, low, high)));
+  }
+  return number;
+}
+
+void add_config_file(CLI::App& app) {
+  const auto readable = [](const std::string& path) -> std::string {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) return {};
+    throw usage_error("--config \"" + path + "\" cannot be read", error ? error.message() : "it is not a file",
+                      "name a TOML file");
+  };
+  app.set_config("--config", "", "read options from a TOML file; the command line wins")
+      ->type_name("FILE")
+      ->check(CLI::Validator(readable, ""));
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.config_formatter(std::make_shared<ConfigFile>(app));
+}
 
 std::optional<std::vector<std::string>> parse_command_line(CLI::App& app, int argc, char** argv) {
   std::vector<std::string> google_benchmark{argv[0]};
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i > 0; --i) {
-    std::string word = argv[i];
+  std::vector<std::string> own;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
     if (word.starts_with("--benchmark_")) {
-      refuse(word);
-      google_benchmark.push_back(std::move(word));
+      google_benchmark.push_back(benchmark_flag(word));
     } else {
-      own.push_back(std::move(word));
+      own.push_back(word);
     }
   }
+  std::reverse(own.begin(), own.end());  // as CLI11 takes them
   try {
     app.parse(own);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    print_out(app.help());
     return std::nullopt;
   } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
+    print_out(std::string(version.what()) + "\n");
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     throw translated(app, error);
@@ -79,16 +266,35 @@ std::optional<std::vector<std::string>> parse_command_line(CLI::App& app, int ar
   return google_benchmark;
 }
 
-int guarded(const std::string& program, const std::function<int()>& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}: {}\n", program, error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}; this is a defect of overlapbench, please report it\n", program, error.what());
-    return 1;
+void print_out(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+void print_message(const std::string& text) {
+  std::fflush(stdout);  // in the order in which it was said
+  std::fputs((text + "\n").c_str(), stderr);
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || std::strchr("-_./:,=+@%", c) != nullptr; };
+  std::string line;
+  for (const std::string& word : words) {
+    line += line.empty() ? "" : " ";
+    if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
   }
+  return line;
+}
+
+int guarded(const std::string& program, const std::function<int()>& body) {
+  prepare_process();
+  const int code = run(program, body);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  print_message(program + ": cannot write to standard output: its disk is full or its reader has gone");
+  return code == 0 ? 1 : code;
 }
 
 }  // namespace ovl

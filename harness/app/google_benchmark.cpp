@@ -2,14 +2,24 @@
 #include "app/google_benchmark.hpp"
 
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <memory>
+#include <regex>
 
 #include "base/error.hpp"
 
 namespace ovl {
 namespace {
+
+// What Google Benchmark appends to the name of an entry of one iteration and manual time.
+constexpr const char* entry_suffix = "/iterations:1/manual_time";
 
 // Our own table is what people see.
 class SilentReporter final : public benchmark::BenchmarkReporter {
@@ -18,33 +28,73 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& /*runs*/) override {}
 };
 
+// Its own default reporter works only once in a process.
+std::unique_ptr<benchmark::BenchmarkReporter> reporter_of(const std::string& format) {
+  if (format == "json") return std::make_unique<benchmark::JSONReporter>();
+  if (format == "console") return std::make_unique<benchmark::ConsoleReporter>(benchmark::ConsoleReporter::OO_None);
+  return std::make_unique<SilentReporter>();
+}
+
 void report(benchmark::State& state, const EntryReport& result) {
   if (!result.skipped.empty()) {
     state.SkipWithError(result.skipped.c_str());
     return;
   }
   state.SetIterationTime(result.time.value());
-  for (const auto& [name, value] : result.counters) state.counters[name] = value;
+  for (const auto& [name, value] : result.counters) {
+    if (!std::isnan(value)) state.counters[name] = value;  // unknown; and NaN is no JSON
+  }
 }
 
 }  // namespace
 
-GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags) {
+GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags) : flags_(std::move(flags)) {
+  const auto value_of = [](const std::string& flag, const std::string& name, std::string& value) {
+    if (flag.starts_with(name + "=")) value = flag.substr(name.size() + 1);
+  };
   std::vector<char*> argv;
-  for (std::string& flag : flags) {
-    owns_output_ = owns_output_ || flag.starts_with("--benchmark_format");
-    lists_only_ = lists_only_ || (flag.starts_with("--benchmark_list_tests") && flag != "--benchmark_list_tests=false");
+  for (std::string& flag : flags_) {
+    value_of(flag, "--benchmark_format", format_);
+    if (flag.starts_with("--benchmark_list_tests=")) lists_only_ = flag.ends_with("=true");
+    value_of(flag, "--benchmark_filter", filter_);
+    value_of(flag, "--benchmark_out", out_);
     argv.push_back(flag.data());
   }
   auto argc = static_cast<int>(argv.size());
   benchmark::Initialize(&argc, argv.data());
-  if (argc > 1) {
-    throw usage_error(std::string("option ") + argv[1] + " is unknown to Google Benchmark", "",
-                      "use --benchmark_filter, --benchmark_list_tests, --benchmark_format or --benchmark_out");
+  require(argc == 1, "Google Benchmark knows every flag that parse_command_line() lets pass");
+}
+
+void GoogleBenchmark::check(const std::vector<std::string>& names) const {
+  require_selection(names);
+  if (out_.empty()) return;
+  const std::filesystem::path parent = std::filesystem::path(out_).parent_path();
+  const bool writable = access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0;
+  if (!writable || std::filesystem::is_directory(out_)) {
+    throw failure("cannot write --benchmark_out=" + out_, writable ? "it is a directory" : std::strerror(errno),
+                  "name a file in a directory that you may write to");
   }
 }
 
+void GoogleBenchmark::require_selection(const std::vector<std::string>& names) const {
+  if (filter_.empty() || filter_ == "all") return;
+  const bool negative = filter_.front() == '-';
+  try {
+    const std::regex pattern(filter_.substr(negative ? 1 : 0), std::regex::extended);
+    const auto selects = [&](const std::string& name) {
+      return std::regex_search(name + entry_suffix, pattern) != negative;
+    };
+    if (std::any_of(names.begin(), names.end(), selects)) return;
+  } catch (const std::regex_error& error) {
+    throw usage_error("--benchmark_filter \"" + filter_ + "\" is no regular expression", error.what(),
+                      "type for example --benchmark_filter=/serial/");
+  }
+  throw usage_error("--benchmark_filter \"" + filter_ + "\" selects nothing", "",
+                    "--benchmark_list_tests prints the names");
+}
+
 void GoogleBenchmark::run(const std::vector<Entry>& entries) {
+  if (entries.empty()) return;
   std::exception_ptr thrown;
   for (const Entry& entry : entries) {
     const auto once = [&entry, &thrown](benchmark::State& state) {
@@ -63,8 +113,7 @@ void GoogleBenchmark::run(const std::vector<Entry>& entries) {
     };
     benchmark::RegisterBenchmark(entry.name.c_str(), once)->Iterations(1)->UseManualTime();
   }
-  SilentReporter silent;
-  benchmark::RunSpecifiedBenchmarks(owns_output_ || lists_only_ ? nullptr : &silent);
+  benchmark::RunSpecifiedBenchmarks(reporter_of(format_).get());
   benchmark::ClearRegisteredBenchmarks();
   if (thrown) std::rethrow_exception(thrown);
 }

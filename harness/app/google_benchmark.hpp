@@ -26,18 +26,27 @@ struct Entry {
 
 class GoogleBenchmark {
  public:
-  // `flags`: argv[0] and the --benchmark_* words. Throws Error(usage) for one it does not know.
+  // `flags`: argv[0] and the --benchmark_* words that parse_command_line() has checked.
   explicit GoogleBenchmark(std::vector<std::string> flags);
 
   // The user asked for its own output on standard output (--benchmark_format), or only for the list of names.
-  [[nodiscard]] bool owns_output() const { return owns_output_; }
+  [[nodiscard]] bool owns_output() const { return !format_.empty(); }
   [[nodiscard]] bool lists_only() const { return lists_only_; }
+
+  // What Google Benchmark would find out too late, or not tell: throws Error(usage) when --benchmark_filter is no
+  // regular expression or selects no entry of these names, Error(failure) when --benchmark_out cannot be written.
+  void check(const std::vector<std::string>& names) const;
 
   // Measures every entry that passes --benchmark_filter, in order. The first exception ends the run and is thrown on.
   void run(const std::vector<Entry>& entries);
 
  private:
-  bool owns_output_ = false;
+  void require_selection(const std::vector<std::string>& names) const;
+
+  std::vector<std::string> flags_;  // Google Benchmark keeps a pointer to the first
+  std::string format_;
+  std::string filter_;
+  std::string out_;
   bool lists_only_ = false;
 };
 

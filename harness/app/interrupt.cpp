@@ -7,9 +7,13 @@ namespace ovl {
 namespace {
 
 std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+std::atomic<pid_t> child_to_tell{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free,
+              "a signal handler uses them");
 
 extern "C" void on_signal(int signal) {
+  const pid_t child = child_to_tell.load();
+  if (child > 0) kill(child, signal);
   if (interrupted.exchange(true)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
@@ -22,6 +26,11 @@ const std::atomic<bool>& watch_for_interrupts() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   return interrupted;
+}
+
+void pass_interrupts_to(pid_t child) {
+  child_to_tell = child;
+  if (interrupted && child > 0) kill(child, SIGTERM);  // the signal came before there was a child
 }
 
 }  // namespace ovl

@@ -2,14 +2,17 @@
 #include "app/launches.hpp"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
+#include <csignal>
 #include <cstring>
 #include <map>
 
+#include "app/interrupt.hpp"
+#include "app/report.hpp"
 #include "base/error.hpp"
 #include "results/schema.hpp"
 #include "stats/student.hpp"
@@ -47,27 +50,33 @@ std::string number(const Row& row, std::string_view name) {
 
 }  // namespace
 
-int run_launch(const std::vector<std::string>& command_line, int index) {
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index) {
   std::vector<std::string> words = command_line;
   words.emplace_back("--launch-index");
   words.push_back(std::to_string(index));
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    execv("/proc/self/exe", argv.data());
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // a parent that is killed leaves nobody behind who goes on measuring
+    if (getppid() == parent) execv("/proc/self/exe", argv.data());
     _exit(127);
   }
+  if (child < 0) throw failure(fmt::format("launch {} could not be started", index + 1), std::strerror(errno));
+  pass_interrupts_to(child);
   int status = 0;
-  pid_t done = child;
-  // A signal for us also reaches the child, which ends cleanly: wait on.
-  while (child > 0 && (done = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
+  pid_t done = 0;
+  do {
+    done = waitpid(child, &status, 0);
+  } while (done < 0 && errno == EINTR);
+  pass_interrupts_to(0);
+  require(done == child, "a child can be waited for");
+  if (WIFSIGNALED(status)) {
+    return {128 + WTERMSIG(status), fmt::format("was killed by a signal: {}", strsignal(WTERMSIG(status)))};
   }
-  if (child < 0 || done < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127)) {
-    throw failure(fmt::format("launch {} could not be started", index), std::strerror(errno), "");
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {WEXITSTATUS(status), fmt::format("ended with exit code {}", WEXITSTATUS(status))};
 }
 
 std::vector<Row> launch_rows(const std::vector<Row>& summary) {
@@ -100,9 +109,13 @@ std::vector<Row> launch_rows(const std::vector<Row>& summary) {
 
 std::string launches_text(const std::vector<Row>& launches) {
   std::string text = "Between launches (hidden share, and where 95 % of further launches lie):\n";
-  for (const Row& row : launches) {
-    text += fmt::format("  {}: {} % [{}, {}], seen {} .. {}, {}\n", std::get<std::string>(row.at("key")),
-                        number(row, "hidden_share"), number(row, "hidden_share_low"), number(row, "hidden_share_high"),
+  std::vector<std::string> keys;
+  for (const Row& row : launches) keys.push_back(std::get<std::string>(row.at("key")));
+  const std::vector<std::string> names = distinguishing_names(keys);
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const Row& row = launches[i];
+    text += fmt::format("  {}: {} % [{}, {}], seen {} .. {}, {}\n", names[i], number(row, "hidden_share"),
+                        number(row, "hidden_share_low"), number(row, "hidden_share_high"),
                         number(row, "hidden_share_least"), number(row, "hidden_share_most"),
                         std::get<std::string>(row.at("verdict")));
   }

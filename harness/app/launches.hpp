@@ -11,9 +11,16 @@
 
 namespace ovl {
 
-// Runs this program again with the same command line as launch `index` of the run in --out, and waits. Returns its
-// exit code; a process that died by a signal gives 128 + signal. Throws Error(failure) when it cannot be started.
-int run_launch(const std::vector<std::string>& command_line, int index);
+// How a launch ended: its exit code (128 + signal when one killed it), and that in words.
+struct LaunchEnd {
+  int code = 0;
+  std::string text;
+};
+
+// Runs this program again with the same command line as launch `index` of the run in --out, and waits. Interrupts are
+// passed on to it, and it does not outlive this process for longer than a replay. Throws Error(failure) when it cannot
+// be started.
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index);
 
 // launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is for one
 // further launch (Student t over the launches' medians, stats/student.hpp); `agree` counts the launches whose value

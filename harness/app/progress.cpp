@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/command_line.hpp"
+
 namespace ovl {
 
 ProgressLine::ProgressLine(std::size_t cases) : cases_(cases), terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -19,27 +21,25 @@ void ProgressLine::begin(const std::string& case_name) {
 void ProgressLine::update(const std::string& phase, int rounds, Seconds elapsed, Interval watched) {
   if (!terminal_) return;
   clear();
-  fmt::print(stderr, "[{}/{}] {}: {}", current_, cases_, name_, phase);
-  if (rounds > 0) fmt::print(stderr, ", {} rounds", rounds);
-  if (!std::isnan(watched.width())) fmt::print(stderr, ", interval {:.3f}", watched.width());
-  fmt::print(stderr, ", {}", format_seconds(elapsed));
-  std::fflush(stderr);
+  std::string line = fmt::format("[{}/{}] {}: {}", current_, cases_, name_, phase);
+  if (rounds > 0) line += fmt::format(", {} rounds", rounds);
+  if (!std::isnan(watched.width())) line += fmt::format(", interval {:.3f}", watched.width());
+  std::fputs((line + ", " + format_seconds(elapsed)).c_str(), stderr);
 }
 
 void ProgressLine::end(const CaseResult& result) {
-  clear();
   const std::string words = result.has_numbers() ? result.summary.verdict : result.reason;
-  fmt::print(stderr, "[{}/{}] {}: {}{}, {}\n", current_, cases_, name_, name(result.status),
-             words.empty() ? "" : ", " + words, format_seconds(result.elapsed));
+  say(fmt::format("[{}/{}] {}: {}{}, {}", current_, cases_, name_, name(result.status),
+                  words.empty() ? "" : ", " + words, format_seconds(result.elapsed)));
 }
 
 void ProgressLine::say(const std::string& text) {
   clear();
-  fmt::print(stderr, "{}\n", text);
+  print_message(text);
 }
 
 void ProgressLine::clear() {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
+  if (terminal_) std::fputs("\r\033[K", stderr);
 }
 
 }  // namespace ovl

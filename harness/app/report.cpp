@@ -62,32 +62,41 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-}  // namespace
-
-std::vector<std::string> distinguishing_names(const std::vector<Row>& rows) {
-  std::map<std::string, std::set<std::string>> values;  // of each axis
+// Of rows of summary.csv; with the launch where there are several.
+std::vector<std::string> row_names(const std::vector<Row>& rows) {
+  std::vector<std::string> keys;
   std::set<std::string> launches;
-  const auto axis = [](const std::string& w) { return w.substr(0, w.find('=')); };
   for (const Row& row : rows) {
-    for (const std::string& w : words_of(word(row, "key"))) values[axis(w)].insert(w);
+    keys.push_back(word(row, "key"));
     launches.insert(integer(row, "launch"));
   }
+  std::vector<std::string> names = distinguishing_names(keys);
+  for (std::size_t i = 0; launches.size() > 1 && i < rows.size(); ++i) names[i] += " #" + integer(rows[i], "launch");
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> distinguishing_names(const std::vector<std::string>& keys) {
+  std::map<std::string, std::set<std::string>> values;  // of each axis
+  const auto axis = [](const std::string& w) { return w.substr(0, w.find('=')); };
+  for (const std::string& key : keys) {
+    for (const std::string& w : words_of(key)) values[axis(w)].insert(w);
+  }
   std::vector<std::string> names;
-  for (const Row& row : rows) {
+  for (const std::string& key : keys) {
     std::string name;
-    for (const std::string& w : words_of(word(row, "key"))) {
+    for (const std::string& w : words_of(key)) {
       if (values[axis(w)].size() > 1) name += (name.empty() ? "" : " ") + w.substr(w.find('=') + 1);
     }
-    if (name.empty()) name = word(row, "bench");
-    if (launches.size() > 1) name += " #" + integer(row, "launch");
-    names.push_back(name);
+    names.push_back(name.empty() ? key.substr(0, key.find(' ')) : name);
   }
   return names;
 }
 
 std::string table_text(const std::vector<Row>& rows) {
   if (rows.empty()) return "no cases\n";
-  const std::vector<std::string> names = distinguishing_names(rows);
+  const std::vector<std::string> names = row_names(rows);
   Lines lines{{"case", "compute", "comm", "serial", "overlapped", "bound", "speedup", "exposed", "hidden share [95 %]",
                "n", "status"}};
   bool oversubscribed = false;
@@ -107,11 +116,11 @@ std::string table_text(const std::vector<Row>& rows) {
   }
   std::string text = aligned(lines) + "\nIn words:\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string reason = word(rows[i], "reason");
-    text += fmt::format(
-        "  {}: {}{}\n", names[i], word(rows[i], "verdict"),
-        reason.empty() ? ""
-                       : (word(rows[i], "verdict").empty() ? "" : " | ") + word(rows[i], "status") + ": " + reason);
+    std::string words = word(rows[i], "verdict");
+    if (const std::string reason = word(rows[i], "reason"); !reason.empty()) {
+      words += (words.empty() ? "" : " | ") + word(rows[i], "status") + ": " + reason;
+    }
+    if (!words.empty()) text += fmt::format("  {}: {}\n", names[i], words);
   }
   text +=
       "\nTimes are medians of one operation. hidden share = (compute + comm - overlapped) / min(compute, comm):\n"

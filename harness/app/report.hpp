@@ -20,7 +20,8 @@ std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows);
 // An array of objects; unknown values are null.
 std::string rows_as_json(const std::vector<Row>& rows);
 
-// The parts of the keys that differ between the rows, "axis=value" joined by a space: what names a row in a table.
-std::vector<std::string> distinguishing_names(const std::vector<Row>& rows);
+// What names a case in a table: the values of its key "bench axis=value axis=value" in which the keys differ, joined by
+// a space; the bench where they do not differ.
+std::vector<std::string> distinguishing_names(const std::vector<std::string>& keys);
 
 }  // namespace ovl

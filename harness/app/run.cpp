@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "app/backends.hpp"
 #include "app/bench.hpp"
@@ -28,12 +28,6 @@ namespace ovl {
 namespace {
 
 CaseContext context_of(const Options& options, const Description& description) {
-  if (options.ranks > description.most_ranks) {
-    throw usage_error(
-        fmt::format("--ranks {} is more than the {} backend can place", options.ranks, description.backend),
-        fmt::format("there is room for {} on {}", description.most_ranks, description.device),
-        fmt::format("use --ranks {} or less", description.most_ranks));
-  }
   const std::vector<std::string>& transports = description.transports;
   const std::string transport = options.transport.empty() ? transports.front() : options.transport;
   if (std::find(transports.begin(), transports.end(), transport) == transports.end()) {
@@ -64,21 +58,27 @@ nlohmann::json provenance_of(const Bench& bench, const Options& options, const D
                              .tables = {summary, samples_schema(), operations_schema(), launches_schema()}});
 }
 
+// A value that is asked for twice is still one case.
+std::vector<CaseSpec> distinct(std::vector<CaseSpec> cases) {
+  std::set<std::string> keys;
+  std::erase_if(cases, [&](const CaseSpec& spec) { return !keys.insert(spec.key).second; });
+  return cases;
+}
+
 void print_plan(const std::vector<CaseSpec>& cases) {
-  fmt::print("{} cases\n", cases.size());
-  for (const CaseSpec& spec : cases) fmt::print("  {}\n", spec.name);
+  print_out(fmt::format("{} cases\n", cases.size()));
+  for (const CaseSpec& spec : cases) print_out("  " + spec.name + "\n");
   if (cases.empty()) return;
   const Program program = place(cases.front().build({}), cases.front().placement);
-  fmt::print("\nThe first one, overlapped (hash {}):\n{}", program_hash(program), print(program));
+  print_out(fmt::format("\nThe first one, overlapped (hash {}):\n{}", program_hash(program), print(program)));
 }
 
 void print_rows(Format format, const Schema& schema, const std::vector<Row>& rows) {
   switch (format) {
-    case Format::text: fmt::print("{}", table_text(rows)); break;
-    case Format::csv: fmt::print("{}", rows_as_csv(schema, rows)); break;
-    case Format::json: fmt::print("{}", rows_as_json(rows)); break;
+    case Format::text: print_out(table_text(rows)); break;
+    case Format::csv: print_out(rows_as_csv(schema, rows)); break;
+    case Format::json: print_out(rows_as_json(rows)); break;
   }
-  std::fflush(stdout);
 }
 
 EntryReport entry_report(const CaseResult& result) {
@@ -107,48 +107,55 @@ int worst(const std::vector<Row>& rows) {
              : 0;
 }
 
-// One process's share of a run: every case once.
+// A run: every case once, or once in each of several launches, each a process of its own.
 class Session {
  public:
-  Session(const Bench& bench, const Options& options)
+  Session(const Bench& bench, const Options& options, const BackendRegistry& backends)
       : bench_(bench),
         options_(options),
         interrupted_(watch_for_interrupts()),
         world_(make_solo_world()),
-        backend_(
-            known_backends().choose(options.backend).open(*world_, {.ranks = options.ranks, .cores = options.cores})),
+        backend_(backends.choose(options.backend).open(*world_, {.ranks = options.ranks, .cores = options.cores})),
         description_(backend_->describe()),
         schema_(summary_schema(bench.columns)),
-        cases_(bench.cases(options.axes, context_of(options, description_))) {}
+        cases_(distinct(bench.cases(options.axes, context_of(options, description_)))) {}
 
   int run() {
     GoogleBenchmark google(options_.google_benchmark);
-    if (options_.list || google.lists_only()) return list(google);
+    std::vector<std::string> names;
+    for (const CaseSpec& spec : cases_) names.push_back(spec.name);
+    google.check(names);
+    if (options_.list) {
+      for (const std::string& name : names) print_out(name + "\n");
+      return 0;
+    }
+    if (google.lists_only()) {
+      std::vector<Entry> entries;
+      for (const std::string& name : names) entries.push_back({name, [] { return EntryReport{}; }});
+      google.run(entries);
+      return 0;
+    }
     if (options_.dry_run) {
       print_plan(cases_);
       return 0;
     }
     open_directory();
-    if (options_.launches > 1 && !options_.launch_index) return run_launches();
-    measure(google);
-    if (options_.launch_index) return worst(rows_);  // the parent prints
-    if (!google.owns_output()) print_rows(options_.format, schema_, rows_);
-    tell_where();
-    return worst(rows_);
+    const bool parent = options_.launches > 1 && !options_.launch_index;
+    try {
+      if (parent) {
+        measure_launches();
+      } else {
+        measure_cases(google);
+      }
+    } catch (const Error&) {
+      if (!google.owns_output()) report();
+      throw;
+    }
+    if (!google.owns_output()) report();
+    return options_.launch_index ? 0 : worst(rows_);  // a launch has done its part; its parent judges the rows
   }
 
  private:
-  int list(GoogleBenchmark& google) {
-    if (google.lists_only()) {
-      std::vector<Entry> entries;
-      for (const CaseSpec& spec : cases_) entries.push_back({spec.name, [] { return EntryReport{}; }});
-      google.run(entries);
-    } else {
-      for (const CaseSpec& spec : cases_) fmt::print("{}\n", spec.name);
-    }
-    return 0;
-  }
-
   void open_directory() {
     if (options_.out.empty()) return;
     const nlohmann::json provenance = provenance_of(bench_, options_, description_, schema_);
@@ -161,7 +168,7 @@ class Session {
     }
   }
 
-  void measure(GoogleBenchmark& google) {
+  void measure_cases(GoogleBenchmark& google) {
     const std::int64_t launch = options_.launch_index.value_or(0);
     std::vector<CaseSpec> open;
     for (const CaseSpec& spec : cases_) {
@@ -178,73 +185,81 @@ class Session {
                   });
     const RowContext context{
         .bench = bench_.name, .launch = launch, .backend = description_.backend, .options = options_.measure};
+    const auto measure = [&](const CaseSpec& spec) {
+      progress.begin(spec.name);
+      const CaseResult result = runner.run(spec);
+      keep(spec, result, context);
+      progress.end(result);
+      if (result.status == Status::timeout) {
+        throw failure("case " + spec.name + " hangs", "its row says where, and this process cannot go on",
+                      how_to_go_on());
+      }
+      return entry_report(result);
+    };
     std::vector<Entry> entries;
-    for (const CaseSpec& spec : open) {
-      entries.push_back({spec.name, [&] {
-                           progress.begin(spec.name);
-                           const CaseResult result = runner.run(spec);
-                           keep(spec, result, context);
-                           progress.end(result);
-                           if (result.status == Status::timeout) {
-                             throw failure("case " + spec.name + " hangs", result.reason, resume_hint());
-                           }
-                           return entry_report(result);
-                         }});
-    }
+    for (const CaseSpec& spec : open) entries.push_back({spec.name, [&] { return measure(spec); }});
     try {
       google.run(entries);
     } catch (const Error& error) {
-      if (directory_) rows_ = directory_->rows();
-      if (error.kind() == ErrorKind::interrupted && !options_.launch_index) {
-        print_rows(options_.format, schema_, rows_);
-        throw Error(error.kind(), std::string(error.what()) + "; " + resume_hint());
-      }
-      throw;
+      if (error.kind() != ErrorKind::interrupted) throw;
+      throw Error(error.kind(), error.what() + ("; " + how_to_go_on()));
     }
-    if (directory_) rows_ = directory_->rows();
   }
 
   void keep(const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
-    rows_.push_back(summary_row(schema_, spec, result, context));
+    const Row row = summary_row(schema_, spec, result, context);
+    rows_.push_back(row);
     if (!directory_) return;
-    directory_->commit(sample_rows(spec, result, context), operation_rows(spec, result, context), rows_.back());
-    if (!options_.timeline) return;
-    for (auto last = result.instrumented.rbegin(); last != result.instrumented.rend(); ++last) {
-      if (last->first != Arm::overlapped) continue;
+    const auto overlapped = std::find_if(result.instrumented.rbegin(), result.instrumented.rend(),
+                                         [](const auto& replay) { return replay.first == Arm::overlapped; });
+    if (options_.timeline && overlapped != result.instrumented.rend()) {
       directory_->write_json(timeline_path(spec.key),
-                             timeline(result.program, last->second, {.key = spec.key, .source = context.source}));
-      break;
+                             timeline(result.program, overlapped->second, {.key = spec.key, .source = context.source}));
     }
+    directory_->commit(sample_rows(spec, result, context), operation_rows(spec, result, context), row);
   }
 
-  int run_launches() {
-    int code = 0;
+  void measure_launches() {
     backend_.reset();  // the launches have the machine for themselves
-    for (int launch = 0; launch < options_.launches && !interrupted_; ++launch) {
-      fmt::print(stderr, "launch {} of {}\n", launch + 1, options_.launches);
-      code = std::max(code, run_launch(options_.command_line, launch));
-      directory_->reload();
-      if (code > 1) break;
+    for (int launch = 0; launch < options_.launches; ++launch) {
+      print_message(fmt::format("launch {} of {}", launch + 1, options_.launches));
+      while (!measure_launch(launch)) {
+        print_message(fmt::format("launch {} of {} again, without the case that hangs", launch + 1, options_.launches));
+      }
     }
-    rows_ = directory_->rows();
-    const std::vector<Row> launches = launch_rows(rows_);
-    directory_->write_table(launches_schema(), launches);
+    directory_->write_table(launches_schema(), launch_rows(directory_->rows()));
+  }
+
+  // Whether the launch came to its end; false: a case hung, and a fresh process can measure the others.
+  bool measure_launch(int launch) {
+    const std::size_t finished = directory_->rows().size();
+    const LaunchEnd end = run_launch(options_.command_line, launch);
+    directory_->reload();
+    if (interrupted_ || end.code == static_cast<int>(ErrorKind::interrupted)) {
+      throw Error(ErrorKind::interrupted, "interrupted: finished cases are kept; " + how_to_go_on());
+    }
+    if (end.code == 0) return true;
+    const std::vector<Row>& rows = directory_->rows();
+    const bool hung = rows.size() > finished && rows.back().at("status") == Value(std::string(name(Status::timeout)));
+    if (!hung) throw failure(fmt::format("launch {} {}", launch + 1, end.text), "", how_to_go_on());
+    return false;
+  }
+
+  void report() {
+    if (options_.launch_index) return;
+    if (directory_) rows_ = directory_->rows();
     print_rows(options_.format, schema_, rows_);
-    if (options_.format == Format::text) fmt::print("\n{}", launches_text(launches));
-    tell_where();
-    if (interrupted_) throw Error(ErrorKind::interrupted, "interrupted: finished cases are kept; " + resume_hint());
-    return std::max(code, worst(rows_));
+    if (options_.format != Format::text) return;
+    if (options_.launches > 1) print_out("\n" + launches_text(launch_rows(rows_)));
+    if (directory_) print_out("\nResults: " + directory_->path().string() + "\n");
   }
 
-  [[nodiscard]] std::string resume_hint() const {
-    return directory_ ? "continue with the same command and --resume"
-                      : "with --out DIR what was finished would be kept";
-  }
-
-  void tell_where() const {
-    if (directory_ && options_.format == Format::text) {
-      fmt::print("\nResults: {}\n", directory_->path().string());
-    }
+  [[nodiscard]] std::string how_to_go_on() const {
+    if (!directory_) return "with --out DIR what is finished would be kept";
+    if (options_.launch_index) return "its parent goes on";
+    std::vector<std::string> words = options_.command_line;
+    if (!options_.resume) words.emplace_back("--resume");
+    return "continue with: " + shell_line(words);
   }
 
   const Bench& bench_;
@@ -261,10 +276,12 @@ class Session {
 
 }  // namespace
 
-int run_bench(const Bench& bench, int argc, char** argv) {
+int run_bench(const Bench& bench, int argc, char** argv) { return run_bench(bench, argc, argv, known_backends()); }
+
+int run_bench(const Bench& bench, int argc, char** argv, const BackendRegistry& backends) {
   return guarded("overlap-" + bench.name, [&] {
     const std::optional<Options> options = parse_options(bench, argc, argv);
-    return options ? Session(bench, *options).run() : 0;
+    return options ? Session(bench, *options, backends).run() : 0;
   });
 }
 

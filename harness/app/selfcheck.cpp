@@ -118,42 +118,42 @@ Row row_of(const CheckResult& r) {
 }
 
 void print_text(const Description& d, const std::vector<CheckResult>& results) {
-  fmt::print("{} backend on {}\n\n", d.backend, d.device);
+  print_out(fmt::format("{} backend on {}\n\n", d.backend, d.device));
   for (const CheckResult& r : results) {
-    fmt::print("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r), r.meaning);
-    if (!r.value.detail.empty()) fmt::print("{:<43} {}\n", "", r.value.detail);
+    print_out(fmt::format("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r), r.meaning));
+    if (!r.value.detail.empty()) print_out(fmt::format("{:<43} {}\n", "", r.value.detail));
   }
-  fmt::print("\nVerdict: {}\n", trust_verdict(results));
+  print_out(fmt::format("\nVerdict: {}\n", trust_verdict(results)));
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Can the numbers of this machine be trusted?", "overlap-selfcheck");
   std::string backend_name = "auto";
-  std::string format_text = "text";
-  double watch = 3;
+  Format format = Format::text;
+  Seconds watch(3);
   int ranks = 0;
   bool print_gemm_rate = false;
-  app.add_option("--backend", backend_name, "auto, host, cuda or model");
-  app.add_option("--ranks", ranks, "ranks of the replays [the backend's default]");
-  app.add_option("--watch", watch, "seconds to watch the machine for states that flip [3]")
-      ->check(CLI::Range(0.1, 600.0));
-  app.add_option("--format", format_text, "text, csv or json [text]");
-  app.add_flag(only_gemm_rate, print_gemm_rate)->group("");
+  const OptionGroup options(app, "Options");
+  options.text("--backend", backend_name, "auto, host, cuda or model");
+  options.whole("--ranks", ranks, 1, 1'000'000, "ranks of the replays [the backend's default]");
+  options.duration("--watch", watch, "time to watch the machine for states that flip [3s]");
+  options.value("--format", "text, csv or json [text]",
+                [&format](const std::string& text) { format = parse_enum<Format>(text); });
+  OptionGroup(app, "").flag(only_gemm_rate, print_gemm_rate, "");
   app.footer(
       "Google Benchmark's --benchmark_filter, --benchmark_list_tests, --benchmark_format and --benchmark_out "
       "work on the checks.\nExit codes: 0 good or with care, 1 do not trust, 2 usage, 3 not possible here.");
   const std::optional<std::vector<std::string>> flags = parse_command_line(app, argc, argv);
   if (!flags) return 0;
-  const auto format = parse_enum<Format>(format_text);
 
   const auto world = make_solo_world();
   const auto backend = known_backends().choose(backend_name).open(*world, {.ranks = ranks});
   if (print_gemm_rate) {
-    fmt::print("{}\n", gemm_rate(*backend, gemm_size));
+    print_out(fmt::format("{}\n", gemm_rate(*backend, gemm_size)));
     return 0;
   }
   SteadyClock clock;
-  std::vector<MachineCheck> checks = backend_checks(*backend, clock, Seconds(watch));
+  std::vector<MachineCheck> checks = backend_checks(*backend, clock, watch);
   if (backend->describe().backend == "host") checks.push_back(blas_check(*backend));
   checks.push_back(governor_check());
 
@@ -170,6 +170,9 @@ int run(int argc, char** argv) {
                        }});
   }
   GoogleBenchmark google(*flags);
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.push_back(entry.name);
+  google.check(names);
   google.run(entries);
   if (google.lists_only()) return 0;
   if (!google.owns_output()) {
@@ -177,8 +180,8 @@ int run(int argc, char** argv) {
     for (const CheckResult& r : results) rows.push_back(row_of(r));
     switch (format) {
       case Format::text: print_text(backend->describe(), results); break;
-      case Format::csv: fmt::print("{}", rows_as_csv(selfcheck_schema(), rows)); break;
-      case Format::json: fmt::print("{}", rows_as_json(rows)); break;
+      case Format::csv: print_out(rows_as_csv(selfcheck_schema(), rows)); break;
+      case Format::json: print_out(rows_as_json(rows)); break;
     }
   }
   const bool bad =

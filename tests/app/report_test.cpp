@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "results/schema.hpp"
+
+namespace ovl {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+const Schema& schema() {
+  static const Schema summary = summary_schema({{"gemm", ColumnType::text, "", "shape"}});
+  return summary;
+}
+
+Row row_of(const std::string& placement, const std::string& bytes, const std::string& status) {
+  Row row(schema());
+  row.set("key", "pair gemm=64x64x64 bytes=" + bytes + " placement=" + placement).set("bench", std::string("pair"));
+  row.set("launch", std::int64_t{0}).set("status", status).set("source", std::string("measured"));
+  return row;
+}
+
+// A row whose GEMM takes 3 ms and whose collective 2 ms, alone.
+Row with_numbers(Row row, double step_ms, double low, double high) {
+  const double share = (3 + 2 - step_ms) / 2;
+  row.set("t_compute", 3e-3).set("t_comm", 2e-3).set("t_serial", 5.1e-3).set("t_step", step_ms * 1e-3);
+  row.set("speedup_bound", 5.0 / 3).set("speedup", 5 / step_ms).set("t_exposed", (step_ms - 3) * 1e-3);
+  row.set("hidden_share", share).set("hidden_share_low", low).set("hidden_share_high", high);
+  return row.set("rounds", std::int64_t{20}).set("oversubscribed", std::int64_t{0});
+}
+
+// One row of each kind. 3 + 2 - 3.6 of 2 ms hide: 70 %. 3 + 2 - 5.5: -25 %, worse than serial, and exposed 2.5 ms.
+TEST(TableText, NamesRowsByWhatDiffersAndTellsEachInWords) {
+  std::vector<Row> rows;
+  rows.push_back(with_numbers(row_of("concurrent", "1MiB", "ok"), 3.6, 0.65, 0.75));
+  rows.back().set("verdict", std::string("hides 70 %"));
+  rows.push_back(with_numbers(row_of("serial", "1MiB", "noisy"), 5.5, -0.5, -0.125));
+  rows.back().set("verdict", std::string("worse than serial")).set("reason", std::string("steal_share 0.2"));
+  rows.push_back(row_of("graph", "1MiB", "unsupported"));
+  rows.back().set("reason", std::string("no graphs here"));
+  rows.push_back(with_numbers(row_of("concurrent", "2MiB", "ok"), 3, unknown, unknown));
+  rows.back().set("t_serial", unknown).set("source", std::string("model")).set("oversubscribed", std::int64_t{1});
+  EXPECT_EQ(
+      table_text(rows),
+      R"(case             compute  comm   serial  overlapped  bound  speedup  exposed     hidden share [95 %]   n       status
+1MiB concurrent     3 ms  2 ms   5.1 ms      3.6 ms  1.67x    1.39x   600 us     70.0 % [65.0, 75.0]  20           ok
+1MiB serial         3 ms  2 ms   5.1 ms      5.5 ms  1.67x    0.91x   2.5 ms  -25.0 % [-50.0, -12.5]  20        noisy
+1MiB graph             -     -        -           -      -        -        -                       -   -  unsupported
+2MiB concurrent     3 ms  2 ms  unknown        3 ms  1.67x    1.67x      0 s          100.0 % [?, ?]  20     ok model
+
+In words:
+  1MiB concurrent: hides 70 %
+  1MiB serial: worse than serial | noisy: steal_share 0.2
+  1MiB graph: unsupported: no graphs here
+
+Times are medians of one operation. hidden share = (compute + comm - overlapped) / min(compute, comm):
+100 % hides all that can hide, 0 % is one after the other, below 0 % is worse than that.
+Fewer cores than busy lanes: lanes share cores as the column layout says.
+)");
+}
+
+TEST(TableText, SaysSoWhenThereAreNoCases) { EXPECT_EQ(table_text({}), "no cases\n"); }
+
+TEST(TableText, NamesLaunchesWhereThereAreSeveral) {
+  std::vector<Row> rows{row_of("serial", "1MiB", "skipped"), row_of("serial", "1MiB", "skipped")};
+  rows[1].set("launch", std::int64_t{1});
+  const std::string text = table_text(rows);
+  EXPECT_NE(text.find("pair #0"), std::string::npos) << text;
+  EXPECT_NE(text.find("pair #1"), std::string::npos) << text;
+}
+
+TEST(DistinguishingNames, AreTheValuesOfTheAxesThatDiffer) {
+  EXPECT_EQ(distinguishing_names({"pair a=1 b=2 c=3", "pair a=1 b=4 c=3", "pair a=1 b=4 c=5"}),
+            (std::vector<std::string>{"2 3", "4 3", "4 5"}));
+}
+
+TEST(DistinguishingNames, AreTheBenchWhereNothingDiffers) {
+  EXPECT_EQ(distinguishing_names({"pair a=1", "pair a=1"}), (std::vector<std::string>{"pair", "pair"}));
+  EXPECT_EQ(distinguishing_names({}), std::vector<std::string>{});
+}
+
+TEST(RowsAsCsv, IsTheHeaderAndEveryColumnOfEveryRow) {
+  const std::vector<Row> rows{row_of("graph", "1MiB", "unsupported")};
+  EXPECT_EQ(rows_as_csv(schema(), rows), csv_header(schema()) + csv_line(rows[0]));
+  EXPECT_EQ(rows_as_csv(schema(), {}), csv_header(schema()));
+}
+
+TEST(RowsAsJson, KeepsTypesAndWritesTheUnknownAsNull) {
+  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 5.5, -0.5, -0.125);
+  row.set("reason", std::string("caf\xC3\xA9, \"quoted\""));
+  const auto read = nlohmann::json::parse(rows_as_json({row}));
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read[0].size(), schema().columns.size());
+  EXPECT_EQ(read[0]["hidden_share"], -0.25);
+  EXPECT_EQ(read[0]["rounds"], 20);
+  EXPECT_TRUE(read[0]["rounds"].is_number_integer());
+  EXPECT_EQ(read[0]["reason"], "caf\xC3\xA9, \"quoted\"");
+  EXPECT_TRUE(read[0]["t_path"].is_null());
+}
+
+TEST(RowsAsJson, IsJsonForBytesThatAreNoText) {
+  Row row = row_of("serial", "1MiB", "ok");
+  row.set("reason", std::string("bad \xFF byte"));
+  EXPECT_EQ(nlohmann::json::parse(rows_as_json({row}))[0]["reason"], "bad \xEF\xBF\xBD byte");
+  EXPECT_EQ(rows_as_json({}), "[]\n");
+}
+
+}  // namespace
+}  // namespace ovl

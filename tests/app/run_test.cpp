@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole run with a scripted backend in the place of a real one: what a test of the executables cannot make happen.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "app/bench.hpp"
+#include "results/file.hpp"
+#include "results/table.hpp"
+#include "schedule/pair.hpp"
+#include "support/scripted.hpp"
+
+namespace ovl {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Three cases of a small pair.
+const Bench bench{.name = "toy",
+                  .question = "Does it come to an end?",
+                  .axes = {{"size", "of the GEMM", "1,2,3"}},
+                  .columns = {},
+                  .cases = [](const AxisValues& axes, const CaseContext& context) {
+                    std::vector<CaseSpec> cases;
+                    for (const std::string& size : axes["size"]) {
+                      const PairSpec pair{.ranks = context.ranks,
+                                          .m = std::stoi(size),
+                                          .n = 1,
+                                          .k = 1,
+                                          .bytes = Bytes(8),
+                                          .transport = context.transport};
+                      CaseSpec& spec = cases.emplace_back();
+                      spec.name = "toy/" + size;
+                      spec.key = "toy size=" + size;
+                      spec.placement_name = "concurrent";
+                      spec.build = [pair](const Tuning& tuning) {
+                        PairSpec tuned = pair;
+                        tuned.repeats = tuning.repeats;
+                        return pair_program(tuned);
+                      };
+                      spec.derive = [](const Summary&) { return std::vector<std::pair<std::string, Value>>{}; };
+                    }
+                    return cases;
+                  }};
+
+class Run : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(directory_); }
+  ~Run() override { std::filesystem::remove_all(directory_); }
+
+  // The exit code; `out_` and `err_` are what it printed.
+  int run(const test::Script& script, const Words& more) {
+    BackendRegistry backends;
+    backends.add({"scripted", 1, [] { return std::string(); },
+                  [&](World&, const SessionOptions&) -> std::unique_ptr<Backend> {
+                    return std::make_unique<test::ScriptedBackend>(script, clock_);
+                  }});
+    Words words{"overlap-toy", "--allow-debug", "--max-time", "1ms", "--deadline", "20ms"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_bench(bench, static_cast<int>(argv.size()), argv.data(), backends);
+    out_ = testing::internal::GetCapturedStdout();
+    err_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  // Column `index` of summary.csv, without its header.
+  Words column(std::size_t index) {
+    Words values;
+    const auto records = parse_csv(read_text(directory_ / "summary.csv"));
+    for (std::size_t i = 1; i < records.size(); ++i) values.push_back(records[i].at(index));
+    return values;
+  }
+  Words keys() { return column(0); }
+  Words statuses() { return column(3); }
+
+  test::ScriptedClock clock_;
+  std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) / "ovl_run_test" /
+                                     testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::string out_;
+  std::string err_;
+};
+
+// A replay also takes a moment of real time, because blocks of rounds last for a given one.
+void take_a_moment(Arm /*arm*/) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+test::Script make_steady() {
+  test::Script script = test::constant(milliseconds(2), milliseconds(1), milliseconds(2), milliseconds(1));
+  script.on_replay = take_a_moment;
+  return script;
+}
+const test::Script steady = make_steady();
+
+TEST_F(Run, AHangEndsTheProcessWithTheCommandThatGoesOn) {
+  test::Script hanging = steady;
+  hanging.hanging_replay = 0;
+  EXPECT_EQ(run(hanging, {"--out", directory_}), 1);
+  EXPECT_EQ(statuses(), Words{"timeout"});
+  EXPECT_NE(out_.find("timeout"), std::string::npos) << out_;  // what is finished is printed
+  const std::string last = err_.substr(err_.rfind('\n', err_.size() - 2) + 1);
+  EXPECT_EQ(last,
+            "overlap-toy: case toy/1 hangs: its row says where, and this process cannot go on; continue with: "
+            "overlap-toy --allow-debug --max-time 1ms --deadline 20ms --out " +
+                directory_.string() + " --resume\n");
+
+  // That command, with a backend that works: the others are measured, the hang is not tried again and not forgotten.
+  EXPECT_EQ(run(steady, {"--out", directory_, "--resume"}), 1);
+  EXPECT_EQ(keys(), (Words{"toy size=1", "toy size=2", "toy size=3"}));
+  EXPECT_EQ(statuses(), (Words{"timeout", "ok", "ok"}));
+  EXPECT_EQ(run(steady, {"--out", directory_, "--resume"}), 1);
+  EXPECT_EQ(keys().size(), 3U);
+}
+
+TEST_F(Run, AHangWithoutADirectorySaysWhatWouldHaveHelped) {
+  test::Script hanging = steady;
+  hanging.hanging_replay = 0;
+  EXPECT_EQ(run(hanging, {}), 1);
+  EXPECT_NE(err_.find("; with --out DIR what is finished would be kept\n"), std::string::npos) << err_;
+}
+
+TEST_F(Run, AFailedVerificationIsARowAndExitCode1) {
+  test::Script wrong = steady;
+  wrong.same_bits = false;
+  EXPECT_EQ(run(wrong, {"--out", directory_}), 1);
+  EXPECT_EQ(statuses(), (Words{"failed_verify", "failed_verify", "failed_verify"}));
+}
+
+TEST_F(Run, WhatIsUnsupportedIsARowAndExitCode0) {
+  test::Script picky = steady;
+  picky.unsupported = [](const Program&) { return std::string("not on a Sunday"); };
+  EXPECT_EQ(run(picky, {"--out", directory_}), 0);
+  EXPECT_EQ(statuses(), (Words{"unsupported", "unsupported", "unsupported"}));
+  EXPECT_NE(out_.find("not on a Sunday"), std::string::npos);
+}
+
+TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
+  test::Script breaking = steady;
+  breaking.on_replay = [replays = 0](Arm arm) mutable {
+    take_a_moment(arm);
+    if (++replays > 500) throw failure("a lane broke", "", "");
+  };
+  EXPECT_EQ(run(breaking, {"--out", directory_, "--size", "1,2,3,4"}), 1);
+  EXPECT_NE(err_.find("overlap-toy: a lane broke\n"), std::string::npos) << err_;
+  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
+  EXPECT_EQ(keys().size(), 4U);
+}
+
+TEST_F(Run, AValueAskedForTwiceIsOneCase) {
+  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "2,1,2"}), 0);
+  EXPECT_EQ(keys(), (Words{"toy size=2", "toy size=1"}));
+}
+
+TEST_F(Run, AnUnknownBackendOrTransportIsNamed) {
+  EXPECT_EQ(run(steady, {"--backend", "scriptde"}), 2);
+  EXPECT_EQ(err_, "overlap-toy: backend \"scriptde\" is unknown: known are scripted, auto; did you mean scripted?\n");
+  EXPECT_EQ(run(steady, {"--transport", "mpi"}), 2);
+  EXPECT_EQ(err_, "overlap-toy: transport \"mpi\" is unknown: known are shm; did you mean shm?\n");
+}
+
+}  // namespace
+}  // namespace ovl
