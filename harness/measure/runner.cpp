@@ -94,11 +94,13 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   // A program of the smallest window tells whether the case can run at all.
   result.program = spec.build({});
   result.program = place(result.program, spec.placement);
-  for (const Program& arm : arms_of(result.program)) {
+  const std::vector<Program> smallest = arms_of(result.program);
+  for (const Program& arm : smallest) {
     if (const Support support = backend_.supports(arm); !support.ok()) {
       return end_as(Status::unsupported, support.reason);
     }
   }
+  require_sound(smallest);
   tell("tune");
   result.summary.tuning = tune(spec);
   result.program = place(spec.build(result.summary.tuning), spec.placement);
