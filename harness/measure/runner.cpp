@@ -199,7 +199,13 @@ std::string Runner::check_random(const std::vector<Program>& arms) {
   const auto alone = products();
   random->reset();
   replay(*random, arm_index(Arm::overlapped), overlapped, 0);
-  if (products() != alone) return "a GEMM's result differs between its solo run and the overlapped one";
+  const auto beside = products();
+  const auto differ = std::mismatch(alone.begin(), alone.end(), beside.begin()).first;
+  if (differ != alone.end()) {
+    const auto& [buffer, rank] = differ->first;
+    return fmt::format("buffer {} on rank {}: what a GEMM wrote differs between its solo run and the overlapped one",
+                       overlapped.buffers[buffer.index()].name, rank.value);
+  }
   return verify(overlapped, *random, Data::random, 0);
 }
 
@@ -222,18 +228,17 @@ void Runner::warm_up(Prepared& prepared, const std::vector<Program>& arms) {
 void Runner::measure_round(Prepared& prepared, const std::vector<Program>& arms, int round, CaseResult& result) {
   Random random(mix64(case_seed_ + static_cast<std::uint64_t>(round)));
   int position = 0;
-  std::int64_t slot = round;
   for (const std::size_t arm : random.permutation(arms.size())) {
     const Seconds began = clock_.now();
+    std::int64_t slot = round;
     do {
       Sample sample = observe(arms[arm], replay(prepared, arm, arms[arm], slot));
       sample.block = static_cast<int>(result.blocks.size());
       sample.round = round;
       sample.position = position;
       sample.arm = static_cast<Arm>(arm);
-      sample.slot = slot;
+      sample.slot = slot++;
       result.samples.push_back(std::move(sample));
-      if (options_.interleave == Interleave::block) ++slot;
     } while (options_.interleave == Interleave::block && clock_.now() - began < options_.block_arm);
     ++position;
   }
@@ -278,7 +283,7 @@ void Runner::measure(Prepared& prepared, const std::vector<Program>& arms, CaseR
     const Interval watched = watched_interval(used, result.summary.tuning.repeats, case_seed_);
     tell("measure", rounds_used(), watched);
     result.stop = decide(rule, rounds_used(), clock_.now() - began, watched);
-    if (result.stop == Stop::go_on && round >= 4 * rule.max_rounds) result.stop = Stop::max_samples;
+    if (result.stop == Stop::go_on && round / 4 >= rule.max_rounds) result.stop = Stop::max_samples;
     if (result.stop != Stop::go_on) break;
   }
 

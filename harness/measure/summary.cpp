@@ -72,8 +72,8 @@ double median_span(std::span<const Sample> samples, Arm arm, Role role) {
 bool side_by_side(const Program& program) {
   for (const RankClass& c : program.classes) {
     const HappensBefore order(c.body, program.lanes.size());
-    std::map<std::pair<LaneId, Role>, std::size_t>
-        firsts;  // what precedes an operation is preceded by its lane's first
+    // An operation that follows another of a lane follows the lane's first too, so the firsts are enough to ask about.
+    std::map<std::pair<LaneId, Role>, std::size_t> firsts;
     for (std::size_t i = 0; i < c.body.size(); ++i) {
       const Operation& op = c.body[i];
       if (is_ordering(op.work)) continue;

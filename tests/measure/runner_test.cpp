@@ -153,6 +153,12 @@ TEST(Runner, BlockInterleavingStaysOnAnArmForItsTime) {
   EXPECT_EQ((samples[{0, Arm::serial}]), 5);
   EXPECT_EQ(r.summary.rounds, 3);
   EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 1);
+  // Every arm rotates through the buffer copies from the same one.
+  std::map<std::pair<int, Arm>, std::int64_t> next;
+  for (const Sample& s : r.samples) {
+    const auto expected = next.try_emplace({s.round, s.arm}, s.round).first;
+    EXPECT_EQ(s.slot, expected->second++);
+  }
 }
 
 // ---- tuning --------------------------------------------------------------------------------------------------------
@@ -278,7 +284,7 @@ TEST(Runner, AGemmThatDiffersFromItsSoloRunIsAFailedRow) {
   script.same_bits = false;
   const CaseResult r = measure(script).result;
   EXPECT_EQ(r.status, Status::failed_verify);
-  EXPECT_EQ(r.reason, "a GEMM's result differs between its solo run and the overlapped one");
+  EXPECT_EQ(r.reason, "buffer c on rank 0: what a GEMM wrote differs between its solo run and the overlapped one");
 }
 
 TEST(Runner, VerificationCanBeSwitchedOffAndTheRowSaysSo) {
