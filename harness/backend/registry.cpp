@@ -16,6 +16,10 @@ std::vector<std::string> BackendRegistry::names() const {
 }
 
 const BackendEntry& BackendRegistry::choose(const std::string& wanted) const {
+  std::vector<std::string> known = names();
+  known.emplace_back("auto");
+  if (std::find(known.begin(), known.end(), wanted) == known.end()) throw unknown_value("backend", wanted, known);
+
   std::string reasons;
   const BackendEntry* best = nullptr;
   for (const BackendEntry& e : entries_) {
@@ -28,12 +32,8 @@ const BackendEntry& BackendRegistry::choose(const std::string& wanted) const {
     }
   }
   if (best != nullptr) return *best;
-  if (reasons.empty()) {
-    std::vector<std::string> known = names();
-    known.emplace_back("auto");
-    throw unknown_value("backend", wanted, known);
-  }
-  throw impossible_error("backend \"" + wanted + "\" cannot run here", reasons, "try --backend host");
+  throw impossible_error("backend \"" + wanted + "\" cannot run here", reasons,
+                         wanted == "auto" ? "" : "--backend auto takes one that can");
 }
 
 }  // namespace ovl

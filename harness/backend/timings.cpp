@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "backend/backend.hpp"
 
@@ -10,6 +11,7 @@ Seconds Timings::step() const {
   Seconds end = ranks.front().end;
   Seconds origin = ranks.front().origin;
   for (const RankTiming& r : ranks) {
+    if (std::isnan((r.end - r.origin).value())) return unknown_time;
     end = std::max(end, r.end);
     origin = std::max(origin, r.origin);
   }

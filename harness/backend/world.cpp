@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/world.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 

@@ -115,20 +115,21 @@ std::vector<Row> sample_rows(const CaseSpec& spec, const CaseResult& result, con
 
 std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
   std::vector<Row> rows;
-  std::map<OpId, const Operation*> operations;
-  for (const RankClass& c : result.program.classes) {
-    for (const Operation& op : c.body) operations[op.id] = &op;
+  const Program& program = result.program;
+  std::map<std::pair<const RankClass*, OpId>, const Operation*> operations;
+  for (const RankClass& c : program.classes) {
+    for (const Operation& op : c.body) operations[{&c, op.id}] = &op;
   }
   std::map<Arm, std::int64_t> replays;
   for (const auto& [arm, timings] : result.instrumented) {
     const std::int64_t replay = replays[arm]++;
     for (const OperationTiming& t : timings.operations) {
-      const auto op = operations.find(t.op);
+      const auto op = operations.find({&program.class_of(t.rank), t.op});
       if (op == operations.end()) continue;  // an edge that only the projection has
       Row& row = rows.emplace_back(operations_schema());
       row.set("key", spec.key).set("launch", context.launch).set("arm", text(name(arm))).set("replay", replay);
       row.set("rank", static_cast<std::int64_t>(t.rank.value));
-      row.set("lane", result.program.lanes.at(t.lane.index()).name);
+      row.set("lane", program.lanes.at(t.lane.index()).name);
       row.set("op", static_cast<std::int64_t>(t.op.value)).set("kind", text(kind_name(op->second->work)));
       row.set("role", text(name(op->second->role)));
       row.set("enqueued", t.enqueued.value()).set("ready", t.ready.value()).set("start", t.start.value());

@@ -65,51 +65,64 @@ CaseResult Runner::run(const CaseSpec& spec) {
   began_ = clock_.now();
   case_seed_ = mix64(hash64(spec.key) ^ options_.seed);
   CaseResult result;
-  result.verified = options_.verify ? "exact+random" : "off";
-  const auto finish = [&](Status status, std::string reason) {
-    result.status = status;
-    result.reason = std::move(reason);
-    result.elapsed = clock_.now() - began_;
-    return result;
-  };
   try {
-    // A program of the smallest window tells whether the case can run at all.
-    result.program = place(spec.build({}), spec.placement);
-    for (const Program& arm : arms_of(result.program)) {
-      if (const Support support = backend_.supports(arm); !support.ok()) {
-        return finish(Status::unsupported, support.reason);
-      }
-    }
-    tell("tune");
-    result.summary.tuning = tune(spec);
-    result.program = place(spec.build(result.summary.tuning), spec.placement);
-    const std::vector<Program> arms = arms_of(result.program);
-    require_sound(arms);
-    result.program_hash = hash_of(arms);
-
-    if (options_.verify) {
-      tell("verify");
-      if (std::string wrong = check_results(arms); !wrong.empty()) {
-        result.verified = "failed";
-        return finish(Status::failed_verify, std::move(wrong));
-      }
-    }
-    const auto prepared = backend_.prepare(arms, Data::random, case_seed_);
-    warm_up(*prepared, arms);
-    measure(*prepared, arms, result);
-    instrument(*prepared, arms, result);
-    result.observed = prepared->observed();
-    return finish(result.status, result.reason);
+    run_phases(spec, result);
   } catch (const Error& error) {
     if (const std::string report = deadline_.report(); !report.empty()) {
       result.used.assign(result.samples.size(), false);
       result.noise.assign(result.samples.size(), "the case ended in a timeout");
-      return finish(Status::timeout,
-                    fmt::format("a replay did not finish within {}: {}", format_seconds(options_.deadline), report));
+      result.status = Status::timeout;
+      result.reason = fmt::format("a replay did not finish within {}: {}", format_seconds(options_.deadline), report);
+    } else if (error.kind() == ErrorKind::impossible) {
+      result.status = Status::unsupported;
+      result.reason = error.what();
+    } else {
+      throw;
     }
-    if (error.kind() == ErrorKind::impossible) return finish(Status::unsupported, error.what());
-    throw;
   }
+  result.elapsed = clock_.now() - began_;
+  return result;
+}
+
+void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
+  const auto end_as = [&](Status status, std::string reason) {
+    result.status = status;
+    result.reason = std::move(reason);
+  };
+  if (!options_.verify) result.verified = "off";
+
+  // A program of the smallest window tells whether the case can run at all.
+  result.program = spec.build({});
+  result.program = place(result.program, spec.placement);
+  const std::vector<Program> smallest = arms_of(result.program);
+  for (const Program& arm : smallest) {
+    if (const Support support = backend_.supports(arm); !support.ok()) {
+      return end_as(Status::unsupported, support.reason);
+    }
+  }
+  require_sound(smallest);
+  tell("tune");
+  result.summary.tuning = tune(spec);
+  result.program = place(spec.build(result.summary.tuning), spec.placement);
+  const std::vector<Program> arms = arms_of(result.program);
+  require_sound(arms);
+  result.program_hash = hash_of(arms);
+
+  if (options_.verify) {
+    tell("verify");
+    for (const auto& [what, check] : {std::pair{"exact", &Runner::check_exact}, {"random", &Runner::check_random}}) {
+      if (std::string wrong = (this->*check)(arms); !wrong.empty()) {
+        result.verified = fmt::format("{} failed", what);
+        return end_as(Status::failed_verify, std::move(wrong));
+      }
+    }
+    result.verified = "exact+random";
+  }
+  const auto prepared = backend_.prepare(arms, Data::random, case_seed_);
+  warm_up(*prepared, arms);
+  measure(*prepared, arms, result);
+  instrument(*prepared, arms, result);
+  result.observed = prepared->observed();
 }
 
 Timings Runner::replay(Prepared& prepared, std::size_t arm, const Program& program, std::int64_t slot,
@@ -154,13 +167,15 @@ Tuning Runner::tune(const CaseSpec& spec) {
   return tuning;
 }
 
-std::string Runner::check_results(const std::vector<Program>& arms) {
+std::string Runner::check_exact(const std::vector<Program>& arms) {
   const Program& overlapped = arms[arm_index(Arm::overlapped)];
-  {
-    const auto exact = backend_.prepare(arms, Data::exact, case_seed_);
-    replay(*exact, arm_index(Arm::overlapped), overlapped, 0);
-    if (std::string wrong = verify(overlapped, *exact, Data::exact, 0); !wrong.empty()) return wrong;
-  }
+  const auto exact = backend_.prepare(arms, Data::exact, case_seed_);
+  replay(*exact, arm_index(Arm::overlapped), overlapped, 0);
+  return verify(overlapped, *exact, Data::exact, 0);
+}
+
+std::string Runner::check_random(const std::vector<Program>& arms) {
+  const Program& overlapped = arms[arm_index(Arm::overlapped)];
   const auto random = backend_.prepare(arms, Data::random, case_seed_);
   // What the GEMMs wrote, alone and overlapped: equal to the bit.
   const auto products = [&] {
@@ -180,7 +195,13 @@ std::string Runner::check_results(const std::vector<Program>& arms) {
   const auto alone = products();
   random->reset();
   replay(*random, arm_index(Arm::overlapped), overlapped, 0);
-  if (products() != alone) return "a GEMM's result differs between its solo run and the overlapped one";
+  const auto beside = products();
+  const auto differ = std::mismatch(alone.begin(), alone.end(), beside.begin()).first;
+  if (differ != alone.end()) {
+    const auto& [buffer, rank] = differ->first;
+    return fmt::format("buffer {} on rank {}: what a GEMM wrote differs between its solo run and the overlapped one",
+                       overlapped.buffers[buffer.index()].name, rank.value);
+  }
   return verify(overlapped, *random, Data::random, 0);
 }
 
@@ -203,18 +224,17 @@ void Runner::warm_up(Prepared& prepared, const std::vector<Program>& arms) {
 void Runner::measure_round(Prepared& prepared, const std::vector<Program>& arms, int round, CaseResult& result) {
   Random random(mix64(case_seed_ + static_cast<std::uint64_t>(round)));
   int position = 0;
-  std::int64_t slot = round;
   for (const std::size_t arm : random.permutation(arms.size())) {
     const Seconds began = clock_.now();
+    std::int64_t slot = round;
     do {
       Sample sample = observe(arms[arm], replay(prepared, arm, arms[arm], slot));
       sample.block = static_cast<int>(result.blocks.size());
       sample.round = round;
       sample.position = position;
       sample.arm = static_cast<Arm>(arm);
-      sample.slot = slot;
+      sample.slot = slot++;
       result.samples.push_back(std::move(sample));
-      if (options_.interleave == Interleave::block) ++slot;
     } while (options_.interleave == Interleave::block && clock_.now() - began < options_.block_arm);
     ++position;
   }
@@ -224,6 +244,7 @@ void Runner::measure(Prepared& prepared, const std::vector<Program>& arms, CaseR
   // With --interleave block a round is already long: conditions are read around each.
   const Seconds block_length = options_.interleave == Interleave::block ? Seconds(0) : options_.block;
   const Seconds began = clock_.now();
+  const StopRule& rule = options_.stop;
   std::vector<std::vector<std::string>> reasons;
   std::vector<Sample> used;
   int round = 0;
@@ -236,18 +257,19 @@ void Runner::measure(Prepared& prepared, const std::vector<Program>& arms, CaseR
   };
   const auto rounds_used = [&] {
     int rounds = 0;
-    for (std::size_t b = 0; b < result.blocks.size(); ++b) rounds += reasons[b].empty() ? result.blocks[b].rounds : 0;
+    for (std::size_t b = 0; b < reasons.size(); ++b) rounds += reasons[b].empty() ? result.blocks[b].rounds : 0;
     return rounds;
   };
 
   Conditions before = backend_.conditions();
   for (;;) {
     Block block{before, {}, 0, {}};
+    const int wanted = rule.max_rounds - rounds_used();
     const Seconds block_began = clock_.now();
     do {
       measure_round(prepared, arms, round++, result);
       ++block.rounds;
-    } while (clock_.now() - block_began < block_length);
+    } while (block.rounds < wanted && clock_.now() - block_began < block_length);
     block.after = backend_.conditions();
     before = block.after;
     result.blocks.push_back(std::move(block));
@@ -256,9 +278,8 @@ void Runner::measure(Prepared& prepared, const std::vector<Program>& arms, CaseR
     select();
     const Interval watched = watched_interval(used, result.summary.tuning.repeats, case_seed_);
     tell("measure", rounds_used(), watched);
-    const StopRule& rule = options_.stop;
     result.stop = decide(rule, rounds_used(), clock_.now() - began, watched);
-    if (result.stop == Stop::go_on && round >= 4 * rule.max_rounds) result.stop = Stop::max_samples;
+    if (result.stop == Stop::go_on && round / 4 >= rule.max_rounds) result.stop = Stop::max_samples;
     if (result.stop != Stop::go_on) break;
   }
 

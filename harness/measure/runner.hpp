@@ -41,7 +41,7 @@ struct MeasureOptions {
   bool verify = true;
   std::uint64_t seed = 1;
   Seconds window = Seconds(0);        // shorter operations repeat within it; 0: the backend's own
-  Seconds block = milliseconds(300);  // rounds between two readings of the conditions
+  Seconds block = milliseconds(500);  // rounds between two readings of the conditions
   Seconds block_arm = Seconds(2);     // --interleave block: time on one arm before the next
   Seconds warm_up = Seconds(1);       // at most
   Seconds deadline = Seconds(60);     // of one replay
@@ -51,9 +51,9 @@ struct MeasureOptions {
 struct CaseResult {
   Status status = Status::ok;
   std::string reason;
-  Program program;  // overlapped; of an unsupported case as far as it could be built
-  std::string program_hash;
-  std::string verified;  // "exact+random", "off"
+  Program program;           // overlapped; of an unsupported case as far as it could be built
+  std::string program_hash;  // of all arms, as measured
+  std::string verified;      // "exact+random", "off", "exact failed", "random failed"; empty: it did not come to that
   std::vector<Fact> observed;
   std::vector<Sample> samples;
   std::vector<bool> used;          // of each sample
@@ -83,10 +83,13 @@ class Runner {
   CaseResult run(const CaseSpec& spec);
 
  private:
+  void run_phases(const CaseSpec& spec, CaseResult& result);
   Timings replay(Prepared& prepared, std::size_t arm, const Program& program, std::int64_t slot,
                  Recording recording = Recording::spans);
   Tuning tune(const CaseSpec& spec);
-  std::string check_results(const std::vector<Program>& arms);
+  // Both return the first failure; empty: all is well.
+  std::string check_exact(const std::vector<Program>& arms);
+  std::string check_random(const std::vector<Program>& arms);
   void warm_up(Prepared& prepared, const std::vector<Program>& arms);
   void measure_round(Prepared& prepared, const std::vector<Program>& arms, int round, CaseResult& result);
   void measure(Prepared& prepared, const std::vector<Program>& arms, CaseResult& result);

@@ -9,21 +9,38 @@
 namespace ovl {
 namespace {
 
-Seconds span_of(const Program& program, const RankTiming& rank, Role role) {
-  Seconds start = unknown_time;
-  Seconds end = unknown_time;
-  for (const LaneTiming& lane : rank.lanes) {
-    if (program.lanes.at(lane.lane.index()).role != role || std::isnan(lane.end.value())) continue;
-    start = std::isnan(start.value()) ? lane.start : std::min(start, lane.start);
-    end = std::isnan(end.value()) ? lane.end : std::max(end, lane.end);
+// Whether all that a lane does is of this role: one that does both, as a serial one does, tells of neither.
+bool works_only_for(Role role, LaneId lane, const std::vector<Operation>& body) {
+  bool works = false;
+  for (const Operation& op : body) {
+    if (op.lane != lane || is_ordering(op.work)) continue;
+    if (op.role != role) return false;
+    works = true;
   }
-  return end - start;
+  return works;
+}
+
+Seconds span_of(Role role, const RankClass& c, const RankTiming& rank) {
+  double start = unknown_time.value();
+  double end = unknown_time.value();
+  for (const LaneTiming& lane : rank.lanes) {
+    if (!works_only_for(role, lane.lane, c.body)) continue;
+    if (std::isnan((lane.end - lane.start).value())) return unknown_time;
+    start = std::fmin(start, lane.start.value());
+    end = std::fmax(end, lane.end.value());
+  }
+  return Seconds(end - start);
 }
 
 const Reading* find(const Conditions& conditions, const std::string& name) {
   const auto found = std::find_if(conditions.readings.begin(), conditions.readings.end(),
                                   [&](const Reading& r) { return r.name == name; });
   return found == conditions.readings.end() ? nullptr : &*found;
+}
+
+std::string quantity(double value, const Reading& reading) {
+  if (reading.unit == "s") return format_seconds(Seconds(value));
+  return fmt::format("{:.3g}{}", value, reading.unit == "1" ? "" : " " + reading.unit);
 }
 
 // Both values known and further apart than the factor.
@@ -35,6 +52,19 @@ double value_in(const Block& block, const std::string& name) {
   const Reading* after = find(block.after, name);
   if (before == nullptr || after == nullptr) return std::numeric_limits<double>::quiet_NaN();
   return 0.5 * (before->value + after->value);
+}
+
+// One of each reading that has a change factor, by name, whichever blocks have it.
+std::vector<Reading> comparable(const std::vector<Block>& blocks) {
+  std::vector<Reading> all;
+  for (const Block& block : blocks) {
+    for (const Reading& reading : block.after.readings) {
+      const bool known =
+          std::any_of(all.begin(), all.end(), [&](const Reading& other) { return other.name == reading.name; });
+      if (!known && !std::isnan(reading.change)) all.push_back(reading);
+    }
+  }
+  return all;
 }
 
 // Where a band [low, low·factor] over the blocks' values begins that holds the most rounds.
@@ -62,19 +92,19 @@ Sample observe(const Program& program, const Timings& timings) {
   sample.align_skew = timings.align_skew();
   sample.launch_order = timings.launch_order;
   for (const RankTiming& r : timings.ranks) {
+    const RankClass& c = program.class_of(r.rank);
     sample.ranks.push_back(
-        {r.rank, r.end - r.origin, span_of(program, r, Role::compute), span_of(program, r, Role::communication)});
+        {r.rank, r.end - r.origin, span_of(Role::compute, c, r), span_of(Role::communication, c, r)});
   }
   return sample;
 }
 
 Seconds widest_span(const Sample& sample, Role role) {
-  Seconds widest = unknown_time;
+  double widest = unknown_time.value();
   for (const RankSample& r : sample.ranks) {
-    const Seconds span = role == Role::compute ? r.compute_span : r.comm_span;
-    if (!std::isnan(span.value())) widest = std::isnan(widest.value()) ? span : std::max(widest, span);
+    widest = std::fmax(widest, (role == Role::compute ? r.compute_span : r.comm_span).value());
   }
-  return widest;
+  return Seconds(widest);
 }
 
 std::vector<std::string> judge(const Conditions& before, const Conditions& after) {
@@ -83,11 +113,11 @@ std::vector<std::string> judge(const Conditions& before, const Conditions& after
     const Reading* start = find(before, end.name);
     const double worst = start == nullptr ? end.value : std::fmax(start->value, end.value);
     if (worst > end.limit) {
-      reasons.push_back(fmt::format("{} {:.3g} {} above {:.3g}", end.name, worst, end.unit, end.limit));
+      reasons.push_back(fmt::format("{} {} above {}", end.name, quantity(worst, end), quantity(end.limit, end)));
     }
     if (start != nullptr && apart(start->value, end.value, end.change)) {
       reasons.push_back(
-          fmt::format("{} changed from {:.3g} to {:.3g} {}", end.name, start->value, end.value, end.unit));
+          fmt::format("{} changed from {} to {}", end.name, quantity(start->value, end), quantity(end.value, end)));
     }
   }
   return reasons;
@@ -100,17 +130,15 @@ std::vector<std::vector<std::string>> judge_all(const std::vector<Block>& blocks
     reasons.push_back(judge(block.before, block.after));
     if (reasons.back().empty()) quiet.push_back(block);
   }
-  if (quiet.empty()) return reasons;
-  for (const Reading& reading : quiet.front().after.readings) {
-    if (std::isnan(reading.change)) continue;
+  for (const Reading& reading : comparable(quiet)) {
     std::vector<double> values;
     for (const Block& block : quiet) values.push_back(value_in(block, reading.name));
     const double low = densest_band(quiet, values, reading.change);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const double value = value_in(blocks[i], reading.name);
       if (value < low || value > low * reading.change) {
-        reasons[i].push_back(fmt::format("{} {:.3g} {}, most rounds had {:.3g} to {:.3g}", reading.name, value,
-                                         reading.unit, low, low * reading.change));
+        reasons[i].push_back(fmt::format("{} {}, most rounds had {} to {}", reading.name, quantity(value, reading),
+                                         quantity(low, reading), quantity(low * reading.change, reading)));
       }
     }
   }

@@ -16,8 +16,8 @@ namespace ovl {
 struct RankSample {
   Rank rank;
   Seconds own;           // end - origin of this rank
-  Seconds compute_span;  // first start to last end on its compute lanes; NaN without any
-  Seconds comm_span;
+  Seconds compute_span;  // first start to last end on the lanes that do compute and nothing else; NaN without any
+  Seconds comm_span;     // likewise
 };
 
 // One replay of one arm. Times are of the whole window.
@@ -50,8 +50,8 @@ struct Block {
 std::vector<std::string> judge(const Conditions& before, const Conditions& after);
 
 // Compares like with like: for every reading with a change factor, the blocks outside the band [x, x·factor] that
-// holds the most rounds were measured on another machine, so to speak. Returns all reasons for each block, its own
-// (judge) included.
+// holds the most rounds (the earliest of equals) were measured on another machine, so to speak. Returns all reasons for
+// each block, its own (judge) included.
 std::vector<std::vector<std::string>> judge_all(const std::vector<Block>& blocks);
 
 // A reading's value over both ends of the given blocks, unknown ones left out.

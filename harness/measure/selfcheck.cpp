@@ -134,12 +134,12 @@ class Watch {
 
  private:
   void look() {
-    if (!values_.empty()) return;
+    if (looked_) return;
+    looked_ = true;
     const Seconds began = clock_.now();
     do {
       for (const Reading& r : backend_.conditions().readings) {
-        std::vector<double>& values = values_[r.name];
-        if (!std::isnan(r.value)) values.push_back(r.value);
+        if (!std::isnan(r.value)) values_[r.name].push_back(r.value);
       }
       elapsed_ = clock_.now() - began;
     } while (elapsed_ < length_);
@@ -148,6 +148,7 @@ class Watch {
   Backend& backend_;
   Clock& clock_;
   Seconds length_;
+  bool looked_ = false;
   Seconds elapsed_{0};
   std::map<std::string, std::vector<double>> values_;
 };
@@ -194,6 +195,9 @@ std::string trust_verdict(const std::vector<CheckResult>& results) {
   if (!bad.empty())
     return "do not trust absolute numbers from this machine as it is. " + bad + (care.empty() ? "" : "; " + care);
   if (!care.empty()) return "trust with care. " + care;
+  const bool checked =
+      std::any_of(results.begin(), results.end(), [](const CheckResult& r) { return r.trust == Trust::good; });
+  if (!checked) return "unknown: nothing could be checked";
   return "trust: nothing that was checked stands in the way";
 }
 

@@ -49,7 +49,9 @@ struct CheckResult {
 // The limits decide; an unknown value is unknown, neither good nor bad.
 CheckResult judge_check(const MachineCheck& check, const CheckValue& value);
 
-// The worst of all in words, with what to change: "good: ..." / "with care: ..." / "do not trust: ...".
+// The worst of all in words, with what to change: "trust: ...", "trust with care. <check>: <advice>; ...", "do not
+// trust
+// ... <check>: <advice>; ...", or "unknown: ..." when no check has a value.
 std::string trust_verdict(const std::vector<CheckResult>& results);
 
 // What can be asked of any backend. `watch`: how long to watch the conditions for states that flip.

@@ -2,9 +2,10 @@
 #include "measure/summary.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "metrics/path.hpp"
 #include "metrics/verdict.hpp"
@@ -15,6 +16,7 @@
 namespace ovl {
 namespace {
 
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t arm_count = std::size(EnumNames<Arm>::table);
 constexpr std::size_t index_of(Arm arm) { return static_cast<std::size_t>(arm); }
 
@@ -63,6 +65,25 @@ double median_span(std::span<const Sample> samples, Arm arm, Role role) {
     if (s.arm == arm) spans.push_back(widest_span(s, role).value());
   }
   return median(spans);
+}
+
+// Whether compute and communication are free to run side by side: nothing orders an operation of one role after one of
+// the other. Only then do both begin together, as the fluid formula has it.
+bool side_by_side(const Program& program) {
+  for (const RankClass& c : program.classes) {
+    const HappensBefore order(c.body, program.lanes.size());
+    // An operation that follows another of a lane follows the lane's first too, so the firsts are enough to ask about.
+    std::map<std::pair<LaneId, Role>, std::size_t> firsts;
+    for (std::size_t i = 0; i < c.body.size(); ++i) {
+      const Operation& op = c.body[i];
+      if (is_ordering(op.work)) continue;
+      for (const auto& [of, first] : firsts) {
+        if (of.second != op.role && order.before(first, i)) return false;
+      }
+      firsts.try_emplace({op.lane, op.role}, i);
+    }
+  }
+  return true;
 }
 
 std::string common_order(std::span<const Sample> samples) {
@@ -129,28 +150,37 @@ Summary summarise(const Program& program, const Tuning& tuning, std::span<const 
   const double comm_together = median_span(used, Arm::overlapped, Role::communication);
   s.compute_stretch = compute_together / compute_alone;
   s.comm_stretch = comm_together / comm_alone;
-  s.slowdowns = slowdowns_from_spans(Seconds(compute_alone), Seconds(comm_alone),
-                                     {Seconds(compute_together), Seconds(comm_together)});
+  // In a program that orders both roles, a long span is as much waiting as contention.
+  const bool contend = side_by_side(program);
+  if (contend) {
+    s.slowdowns = slowdowns_from_spans(Seconds(compute_alone), Seconds(comm_alone),
+                                       {Seconds(compute_together), Seconds(comm_together)});
+  }
   std::vector<double> skews;
   for (const Sample& sample : used) skews.push_back(sample.align_skew.value());
   s.align_skew = Seconds(median(skews));
   s.launch_order = common_order(used);
-  s.verdict = verdict(s.times, s.hidden_share.interval, s.compute_stretch, s.comm_stretch);
+  s.verdict = verdict(s.times, s.hidden_share.interval, contend ? s.compute_stretch : unknown,
+                      contend ? s.comm_stretch : unknown);
   return s;
 }
 
 Seconds isolated_path(const Program& program, const Tuning& tuning, const std::vector<Timings>& isolated) {
-  std::map<OpId, std::vector<double>> durations;
+  // Of each operation and replay the slowest rank: a collective takes as long as its last one.
+  std::vector<std::map<OpId, std::vector<double>>> slowest(program.classes.size());
   for (const Timings& t : isolated) {
-    std::map<OpId, double> slowest;  // over the ranks of one replay: a collective takes as long as its last rank
+    std::map<std::pair<std::size_t, OpId>, std::vector<double>> ranks;
     for (const OperationTiming& op : t.operations) {
-      double& longest = slowest.emplace(op.op, 0).first->second;
-      longest = std::max(longest, (op.end - op.start).value());
+      const auto c = static_cast<std::size_t>(&program.class_of(op.rank) - program.classes.data());
+      ranks[{c, op.op}].push_back((op.end - op.start).value());
     }
-    for (const auto& [op, duration] : slowest) durations[op].push_back(duration);
+    for (const auto& [op, durations] : ranks) slowest[op.first][op.second].push_back(quantile(durations, 1));
   }
-  std::map<OpId, Seconds> medians;
-  for (const auto& [op, values] : durations) medians[op] = Seconds(median(values));
+  std::vector<Durations> medians;
+  for (const auto& operations : slowest) {
+    Durations& of_class = medians.emplace_back();
+    for (const auto& [op, durations] : operations) of_class[op] = Seconds(median(durations));
+  }
   return longest_path(program, medians) / static_cast<double>(tuning.repeats);
 }
 

@@ -3,8 +3,8 @@
 // From samples to the numbers of a row: pure, so that anyone can do it again from samples.csv.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +35,8 @@ struct Summary {
 
   double compute_stretch = std::numeric_limits<double>::quiet_NaN();
   double comm_stretch = std::numeric_limits<double>::quiet_NaN();
-  Slowdowns slowdowns;  // NaN where the spans do not tell
+  // Of the spans, by the fluid formula; NaN where the program orders one role after the other or the spans do not tell.
+  Slowdowns slowdowns{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
   Seconds t_path = unknown_time;
   Seconds align_skew = unknown_time;
   double observer_ratio = std::numeric_limits<double>::quiet_NaN();

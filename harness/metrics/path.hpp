@@ -5,14 +5,19 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "base/units.hpp"
 #include "program/program.hpp"
 
 namespace ovl {
 
+// What each operation of one rank class takes: ids are unique within a class only.
+using Durations = std::map<OpId, Seconds>;
+
 // Over the body of each rank class, the longest of all; order between ranks adds nothing, since an isolated collective
-// already waits for its peers. Events and host_sync take no time. NaN when an operation has no duration.
-Seconds longest_path(const Program& program, const std::map<OpId, Seconds>& durations);
+// already waits for its peers. Events and host_sync take no time. `durations` has one entry a class of the program.
+// NaN when the duration of an operation is missing or unknown.
+Seconds longest_path(const Program& program, const std::vector<Durations>& durations);
 
 }  // namespace ovl

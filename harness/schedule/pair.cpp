@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/pair.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -9,10 +11,11 @@
 namespace ovl {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+// No sum of sizes below may overflow.
+constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
+
+// Of numbers that are not negative, up to the largest.
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 // A window has at most about this many GEMM operations; where more are wanted, each repeats on its own data.
 constexpr std::int64_t most_gemms = 256;
@@ -34,9 +37,13 @@ Rotation rotate(Bytes over, Bytes footprint, std::int64_t operations) {
 }  // namespace
 
 std::int64_t collective_count(const PairSpec& spec) {
+  if (spec.bytes.value() > most_bytes) {
+    throw usage_error(fmt::format("a collective of {} is too large", format_bytes(spec.bytes)),
+                      "it has at most 2^60 bytes", "use smaller sizes");
+  }
   const std::int64_t elements = divide_up(spec.bytes.value(), size_of(spec.dtype).value());
   const bool divides = spec.collective != CollectiveKind::all_reduce && spec.collective != CollectiveKind::broadcast;
-  return divides ? round_up(elements, spec.ranks) : elements;
+  return divides ? divide_up(elements, spec.ranks) * spec.ranks : elements;
 }
 
 Program pair_program(const PairSpec& spec) {
@@ -48,6 +55,15 @@ Program pair_program(const PairSpec& spec) {
   const std::int64_t a = spec.m * spec.k;
   const std::int64_t b = spec.k * spec.n;
   const std::int64_t c = spec.m * spec.n;
+
+  const double needed = static_cast<double>(size_of(spec.dtype).value()) * spec.ranks *
+                        (static_cast<double>(a) + static_cast<double>(b) + static_cast<double>(c) +
+                         static_cast<double>(in) + static_cast<double>(out));
+  if (needed > static_cast<double>(most_bytes)) {
+    throw usage_error(fmt::format("gemm {}x{}x{} beside {} on {} ranks is too large", spec.m, spec.n, spec.k,
+                                  format_bytes(spec.bytes), spec.ranks),
+                      "all arrays together have at most 2^60 bytes", "use smaller sizes");
+  }
 
   // The GEMMs of one collective, as few operations as most_gemms allows.
   const std::int64_t gemms = std::min(spec.gemm_repeat, std::max<std::int64_t>(1, most_gemms / spec.repeats));

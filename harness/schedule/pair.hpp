@@ -36,12 +36,13 @@ struct PairSpec {
 };
 
 // Elements of the collective: bytes / size of the dtype, rounded up to a multiple of `ranks` elements where the kind
-// divides the array.
+// divides the array. Throws Error(usage) above 2^60 bytes.
 std::int64_t collective_count(const PairSpec& spec);
 
 // One class of ranks. Lanes "compute" and "comm". The GEMMs of the window are issued first, then its collectives: a
 // window stands for one longer pair, and in the serial arm the caches change hands once, as between two long
-// operations. Consecutive operations use consecutive slices, and consecutive replay slots consecutive copies.
+// operations. Consecutive operations use consecutive slices, and consecutive replay slots consecutive copies. Throws
+// Error(usage) when the arrays of all ranks take more than 2^60 bytes.
 Program pair_program(const PairSpec& spec);
 
 }  // namespace ovl

@@ -153,6 +153,12 @@ TEST(Runner, BlockInterleavingStaysOnAnArmForItsTime) {
   EXPECT_EQ((samples[{0, Arm::serial}]), 5);
   EXPECT_EQ(r.summary.rounds, 3);
   EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 1);
+  // Every arm rotates through the buffer copies from the same one.
+  std::map<std::pair<int, Arm>, std::int64_t> next;
+  for (const Sample& s : r.samples) {
+    const auto expected = next.try_emplace({s.round, s.arm}, s.round).first;
+    EXPECT_EQ(s.slot, expected->second++);
+  }
 }
 
 // ---- tuning --------------------------------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ TEST(Runner, WithoutAQuietBlockEverythingCountsAndTheRowIsNoisy) {
   options.block = milliseconds(1);
   const CaseResult r = measure(script, options).result;
   EXPECT_EQ(r.status, Status::noisy);
-  EXPECT_EQ(r.reason, "steal_share 0.2 1 above 0.01");
+  EXPECT_EQ(r.reason, "steal_share 0.2 above 0.01");
   EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 0.7) << "never dropped";
   EXPECT_EQ(r.rounds_spoilt, 0);
   for (const bool used : r.used) EXPECT_TRUE(used);
@@ -270,7 +276,7 @@ TEST(Runner, AWrongProductIsAFailedRow) {
     if (buffer.name == "c") contents[0] = std::nan("");
     return true;
   };
-  EXPECT_THAT(measure(script).result.reason, testing::HasSubstr("row 0 of c times a test vector is nan"));
+  EXPECT_THAT(measure(script).result.reason, testing::HasSubstr("element (0, 0) is nan, expected "));
 }
 
 TEST(Runner, AGemmThatDiffersFromItsSoloRunIsAFailedRow) {
@@ -278,7 +284,7 @@ TEST(Runner, AGemmThatDiffersFromItsSoloRunIsAFailedRow) {
   script.same_bits = false;
   const CaseResult r = measure(script).result;
   EXPECT_EQ(r.status, Status::failed_verify);
-  EXPECT_EQ(r.reason, "a GEMM's result differs between its solo run and the overlapped one");
+  EXPECT_EQ(r.reason, "buffer c on rank 0: what a GEMM wrote differs between its solo run and the overlapped one");
 }
 
 TEST(Runner, VerificationCanBeSwitchedOffAndTheRowSaysSo) {
@@ -315,7 +321,7 @@ TEST(Runner, AHangIsATimeoutRowThatSaysWhereEveryLaneStands) {
       "a replay did not finish within 20 ms: rank 0 comm: enqueued %3 all_reduce 16 f32 comm=0, completed nothing");
 }
 
-TEST(Runner, AnInterruptGivesUpTheCase) {
+TEST(Runner, AnInterruptIsAnErrorOfItsOwnKind) {
   ScriptedClock clock;
   std::atomic<bool> interrupted{false};
   int replays = 0;
@@ -329,6 +335,301 @@ TEST(Runner, AnInterruptGivesUpTheCase) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::interrupted);
   }
+}
+
+// Few replays, of every phase: tuning, verification, warm-up, rounds, the instrumented pass.
+MeasureOptions few() {
+  MeasureOptions options;
+  options.stop.min_rounds = 2;
+  options.block = milliseconds(1);
+  options.instrumented = 1;
+  return options;
+}
+Script steady_script() { return constant(milliseconds(10), milliseconds(10), milliseconds(13), milliseconds(12)); }
+
+// Runs with a script; the error's text, or "none".
+std::string error_of(const Script& script, ErrorKind kind, const CaseSpec& spec = small_pair()) {
+  try {
+    measure(script, few(), spec);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Runner, WhicheverReplayFailsTheRunEndsWithTheBackendsOwnWords) {
+  const std::size_t replays = measure(steady_script(), few()).replayed.size();
+  ASSERT_GT(replays, 40U);
+  for (std::size_t failing = 0; failing < replays; ++failing) {
+    Script script = steady_script();
+    script.on_replay = [&, replay = std::size_t{0}](Arm) mutable {
+      if (replay++ == failing) throw failure("lane comm of rank 1 failed", "out of luck");
+    };
+    EXPECT_EQ(error_of(script, ErrorKind::failure), "lane comm of rank 1 failed: out of luck") << failing;
+  }
+}
+
+TEST(Runner, AnInterruptGivesUpTheCaseInEveryPhase) {
+  const std::size_t replays = measure(steady_script(), few()).replayed.size();
+  for (std::size_t last = 0; last + 1 < replays; ++last) {
+    ScriptedClock clock;
+    std::atomic<bool> interrupted{false};
+    Script script = steady_script();
+    script.on_replay = [&, replay = std::size_t{0}](Arm) mutable { interrupted = replay++ == last; };
+    ScriptedBackend backend(script, clock);
+    Runner runner(backend, clock, few(), interrupted);
+    EXPECT_THROW(runner.run(small_pair()), Error);
+    EXPECT_EQ(backend.replayed().size(), last + 1) << "not one more";
+  }
+}
+
+TEST(Runner, AnInterruptAfterTheLastReplayKeepsTheCase) {
+  const std::size_t replays = measure(steady_script(), few()).replayed.size();
+  ScriptedClock clock;
+  std::atomic<bool> interrupted{false};
+  Script script = steady_script();
+  script.on_replay = [&, replay = std::size_t{0}](Arm) mutable { interrupted = ++replay == replays; };
+  ScriptedBackend backend(script, clock);
+  Runner runner(backend, clock, few(), interrupted);
+  EXPECT_EQ(runner.run(small_pair()).status, Status::ok);
+}
+
+// Prepared for: tuning (twice, the second confirms), exact data, random data, measuring.
+TEST(Runner, WithoutMemoryTheRunEndsWhereverItRunsOut) {
+  for (int short_of = 0; short_of < 4; ++short_of) {
+    Script script = steady_script();
+    script.on_prepare = [short_of, prepared = 0]() mutable {
+      if (prepared++ == short_of)
+        throw failure("no memory for 3 GiB of buffers", "2 GiB are free", "use smaller sizes");
+    };
+    EXPECT_EQ(error_of(script, ErrorKind::failure),
+              "no memory for 3 GiB of buffers: 2 GiB are free; use smaller sizes");
+  }
+}
+
+TEST(Runner, WhatTurnsOutImpossibleIsAnUnsupportedRow) {
+  Script script = steady_script();
+  script.on_prepare = [] { throw impossible_error("no group of 2 ranks", "the cores are taken", ""); };
+  const CaseResult r = measure(script).result;
+  EXPECT_EQ(r.status, Status::unsupported);
+  EXPECT_EQ(r.reason, "no group of 2 ranks: the cores are taken");
+}
+
+TEST(Runner, OnlyOneCaseIsPreparedAtATime) {
+  ScriptedClock clock;
+  ScriptedBackend backend(steady_script(), clock);
+  const std::atomic<bool> interrupted{false};
+  Runner runner(backend, clock, few(), interrupted);
+  runner.run(small_pair());
+  runner.run(small_pair("event_chained"));
+  EXPECT_EQ(backend.most_prepared(), 1);
+}
+
+TEST(Runner, AProbeThatFailsEndsTheRun) {
+  Script script = steady_script();
+  script.conditions = [](int call) -> Conditions {
+    if (call == 2) throw failure("the probe failed", "no such file");
+    return {};
+  };
+  EXPECT_EQ(error_of(script, ErrorKind::failure), "the probe failed: no such file");
+}
+
+// The collective writes where the GEMM writes: refused before anything is launched, in words.
+TEST(Runner, AnUnsoundProgramIsNeverLaunched) {
+  CaseSpec spec = small_pair();
+  spec.build = [build = spec.build](const Tuning& t) {
+    Program p = build(t);
+    for (Operation& op : p.classes[0].body) {
+      if (std::holds_alternative<Collective>(op.work)) op.writes = p.classes[0].body[0].writes;
+    }
+    return p;
+  };
+  ScriptedClock clock;
+  ScriptedBackend backend(steady_script(), clock);
+  const std::atomic<bool> interrupted{false};
+  Runner runner(backend, clock, few(), interrupted);
+  try {
+    runner.run(spec);
+    FAIL() << "it was launched";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::failure);
+    EXPECT_THAT(error.what(), testing::StartsWith("program pair is not sound: race: "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("this is a defect of overlapbench"));
+  }
+  EXPECT_TRUE(backend.replayed().empty());
+}
+
+TEST(Runner, AHangWhileVerifyingVerifiedNothing) {
+  Script script = steady_script();
+  script.hanging_replay = 0;
+  MeasureOptions options = few();
+  options.deadline = milliseconds(20);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::timeout);
+  EXPECT_EQ(r.verified, "");
+  EXPECT_TRUE(r.samples.empty());
+}
+
+// ---- edges of the stopping rule ------------------------------------------------------------------------------------
+
+TEST(Runner, OneBlockIsEnoughWhereItIsPreciseAlready) {
+  MeasureOptions options;
+  options.stop.min_rounds = 3;  // of 53 ms: six in a block of 300 ms
+  const CaseResult r = measure(steady_script(), options).result;
+  EXPECT_EQ(r.stop, Stop::precision);
+  EXPECT_EQ(r.blocks.size(), 1U);
+  EXPECT_EQ(r.summary.rounds, 6);
+}
+
+TEST(Runner, LessTimeThanARoundStillMakesARow) {
+  MeasureOptions options;
+  options.stop.max_time = microseconds(1);
+  options.block = microseconds(1);
+  const CaseResult r = measure(steady_script(), options).result;
+  EXPECT_EQ(r.status, Status::ok);
+  EXPECT_EQ(r.stop, Stop::max_time);
+  EXPECT_EQ(r.summary.rounds, 1);
+  EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 0.7);
+  EXPECT_TRUE(std::isnan(r.summary.hidden_share.interval.width())) << "of one round nothing is known";
+}
+
+TEST(Runner, ALongBlockOfShortRoundsStopsAtTheMostRounds) {
+  MeasureOptions options;
+  options.stop = {.precision = 0, .min_rounds = 2, .max_rounds = 30, .max_time = Seconds(1000)};
+  options.block = Seconds(100);
+  const CaseResult r = measure(steady_script(), options).result;
+  EXPECT_EQ(r.stop, Stop::max_samples);
+  EXPECT_EQ(r.summary.rounds, 30);
+}
+
+// Spoilt rounds are measured again, but not for ever: at most four times as many as asked for, and no longer.
+TEST(Runner, TimeSpentOnSpoiltBlocksIsBounded) {
+  Script script = steady_script();
+  script.conditions = [](int) {
+    return Conditions{{{.name = "steal_share", .unit = "1", .value = 0.2, .limit = 0.01}}};
+  };
+  MeasureOptions options;
+  options.block = milliseconds(1);
+  options.stop = {.precision = 0.05, .min_rounds = 2, .max_rounds = 10, .max_time = Seconds(1000)};
+  Measured m = measure(script, options);
+  EXPECT_EQ(m.result.stop, Stop::max_samples);
+  EXPECT_EQ(m.result.samples.size(), 4U * 10 * 5);
+  options.stop.max_time = milliseconds(100);
+  m = measure(script, options);
+  EXPECT_EQ(m.result.stop, Stop::max_time);
+  EXPECT_EQ(m.result.samples.size(), 2U * 5) << "rounds of 53 ms";
+}
+
+TEST(Runner, WhatTakesNoTimeEndsAtTheMostRounds) {
+  MeasureOptions options;
+  options.stop.max_rounds = 40;
+  const CaseResult r = measure(constant(Seconds(0), Seconds(0), Seconds(0), Seconds(0)), options).result;
+  EXPECT_EQ(r.stop, Stop::max_samples) << "an unknown interval is never narrow";
+  EXPECT_EQ(r.summary.tuning, Tuning());
+  EXPECT_TRUE(std::isnan(r.summary.hidden_share.value));
+  EXPECT_TRUE(std::isnan(r.summary.compute_stretch));
+  EXPECT_EQ(r.summary.verdict, "unknown: a part was not measured or took no time");
+}
+
+TEST(Runner, ACaseWithoutCommunicationHasNothingToHide) {
+  CaseSpec spec = small_pair("concurrent", true);
+  spec.build = [build = spec.build](const Tuning& t) { return project(build(t), Arm::compute); };
+  const CaseResult r = measure(steady_script(), few(), spec).result;
+  EXPECT_EQ(r.status, Status::ok);
+  EXPECT_EQ(r.summary.tuning, Tuning());
+  EXPECT_DOUBLE_EQ(r.summary.t_comm.value, 0);
+  EXPECT_DOUBLE_EQ(r.summary.t_exposed.value, 0);
+  EXPECT_TRUE(std::isnan(r.summary.hidden_share.value));
+  EXPECT_TRUE(std::isnan(r.summary.comm_stretch));
+}
+
+TEST(Runner, BlockInterleavingReadsTheConditionsAroundEveryRound) {
+  Script script = steady_script();
+  script.duration = [inner = script.duration](Arm arm, const Operation& op, int replay) {
+    return arm == Arm::empty ? milliseconds(10) : inner(arm, op, replay);
+  };
+  // The second round runs on another machine.
+  script.conditions = [](int call) { return distance(call == 2 ? 175 : 40); };
+  MeasureOptions options;
+  options.interleave = Interleave::block;
+  options.block_arm = milliseconds(30);
+  options.stop.min_rounds = 3;
+  options.stop.max_time = Seconds(60);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.rounds_spoilt, 2);
+  EXPECT_EQ(r.summary.rounds, 3);
+  EXPECT_EQ(r.blocks.size(), 5U);
+  for (const Block& b : r.blocks) EXPECT_EQ(b.rounds, 1);
+  for (std::size_t i = 0; i < r.samples.size(); ++i) {
+    EXPECT_EQ(r.samples[i].block, r.samples[i].round);
+    EXPECT_EQ(r.used[i], r.samples[i].round != 1 && r.samples[i].round != 2);
+  }
+}
+
+// ---- resume, placements, progress ----------------------------------------------------------------------------------
+
+// What is measured before a case, or after a resume is not, changes nothing about it.
+TEST(Runner, OrderAndIntervalsOfACaseDoNotDependOnTheCasesBeforeIt) {
+  Script script = steady_script();
+  script.duration = [inner = script.duration](Arm arm, const Operation& op, int replay) {
+    return inner(arm, op, replay) * (1 + 0.1 * (replay % 3));
+  };
+  CaseSpec other = small_pair();
+  other.key = "another";
+  ScriptedClock clock;
+  ScriptedBackend backend(script, clock);
+  const std::atomic<bool> interrupted{false};
+  Runner runner(backend, clock, few(), interrupted);
+  const CaseResult before = runner.run(other);
+  const CaseResult after = runner.run(small_pair());
+  const CaseResult alone = measure(script, few()).result;
+
+  const auto arms = [](const CaseResult& r) {
+    std::vector<Arm> order;
+    for (const Sample& s : r.samples) order.push_back(s.arm);
+    return order;
+  };
+  EXPECT_EQ(arms(after), arms(alone));
+  EXPECT_NE(arms(after), arms(before)) << "the key decides";
+  EXPECT_EQ(after.summary.hidden_share.interval.low, alone.summary.hidden_share.interval.low);
+  EXPECT_EQ(after.summary.hidden_share.interval.high, alone.summary.hidden_share.interval.high);
+  EXPECT_EQ(after.program_hash, alone.program_hash);
+}
+
+// One after the other, whether by a lane, by events or by the host: nothing is hidden, and the path says that nothing
+// could be.
+TEST(Runner, WhatThePlacementPutsInTurnIsNotHidden) {
+  const auto script = constant(milliseconds(10), milliseconds(4), milliseconds(10), milliseconds(4));
+  for (const char* placement : {"serial", "event_chained", "global_sync"}) {
+    const CaseResult r = measure(script, few(), small_pair(placement)).result;
+    EXPECT_NEAR(r.summary.hidden_share.value, 0, 1e-12) << placement;
+    EXPECT_DOUBLE_EQ(r.summary.t_path.value(), 14e-3) << placement;
+    EXPECT_EQ(r.summary.verdict, "no overlap: one runs after the other, hides 0 % [0, 0] of the communication")
+        << placement;
+  }
+  for (const char* placement : {"concurrent", "comm_first", "compute_first"}) {
+    const CaseResult r = measure(script, few(), small_pair(placement)).result;
+    EXPECT_DOUBLE_EQ(r.summary.hidden_share.value, 1) << placement;
+    EXPECT_DOUBLE_EQ(r.summary.t_path.value(), 10e-3) << placement;
+  }
+}
+
+TEST(Runner, ProgressIsToldPhaseByPhase) {
+  ScriptedClock clock;
+  ScriptedBackend backend(steady_script(), clock);
+  const std::atomic<bool> interrupted{false};
+  std::vector<std::string> phases;
+  int rounds = 0;
+  Runner runner(backend, clock, few(), interrupted,
+                [&](const std::string& phase, int used, Seconds elapsed, Interval /*watched*/) {
+                  phases.push_back(phase);
+                  rounds = std::max(rounds, used);
+                  EXPECT_GE(elapsed, Seconds(0));
+                });
+  runner.run(small_pair());
+  EXPECT_EQ(phases, (std::vector<std::string>{"tune", "verify", "warm up", "measure", "measure", "instrument"}));
+  EXPECT_EQ(rounds, 2);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "program/order.hpp"
 
 namespace ovl::test {
 namespace {
@@ -32,7 +33,10 @@ Script constant(Seconds compute, Seconds comm, Seconds overlapped_compute, Secon
 class ScriptedPrepared final : public Prepared {
  public:
   ScriptedPrepared(ScriptedBackend& backend, std::vector<Program> arms, Data data, std::uint64_t seed)
-      : backend_(backend), arms_(std::move(arms)), data_(data), seed_(seed), counts_(arms_.size()) {}
+      : backend_(backend), arms_(std::move(arms)), data_(data), seed_(seed), counts_(arms_.size()) {
+    backend_.most_prepared_ = std::max(backend_.most_prepared_, ++backend_.prepared_);
+  }
+  ~ScriptedPrepared() override { --backend_.prepared_; }
 
   void reset() override {}
 
@@ -53,13 +57,18 @@ class ScriptedPrepared final : public Prepared {
       const RankClass& c = program.class_of(Rank(r));
       RankTiming rank{Rank(r), Seconds(0), Seconds(0), {}};
       std::map<LaneId, LaneTiming> lanes;
-      for (const Operation& op : c.body) {
+      const HappensBefore order(c.body, program.lanes.size());
+      std::vector<Seconds> finish(c.body.size());
+      for (std::size_t i = 0; i < c.body.size(); ++i) {
+        const Operation& op = c.body[i];
+        Seconds start(0);
+        for (const std::size_t p : order.predecessors(i)) start = std::max(start, finish[p]);
+        finish[i] = start;
         if (is_ordering(op.work)) continue;
-        LaneTiming& lane = lanes.try_emplace(op.lane, LaneTiming{op.lane, Seconds(0), Seconds(0)}).first->second;
-        const Seconds start = lane.end;
-        lane.end += backend_.script_.duration(arm, op, replay);
+        finish[i] += backend_.script_.duration(arm, op, replay);
+        lanes.try_emplace(op.lane, LaneTiming{op.lane, start, start}).first->second.end = finish[i];
         if (options.recording == Recording::operations) {
-          timings.operations.push_back({Rank(r), op.id, op.lane, Seconds(0), start, start, lane.end, unknown_time});
+          timings.operations.push_back({Rank(r), op.id, op.lane, Seconds(0), start, start, finish[i], unknown_time});
         }
       }
       for (const auto& [id, lane] : lanes) {
@@ -155,6 +164,7 @@ Description ScriptedBackend::describe() const {
 }
 
 std::unique_ptr<Prepared> ScriptedBackend::prepare(std::vector<Program> arms, Data data, std::uint64_t seed) {
+  script_.on_prepare();
   return std::make_unique<ScriptedPrepared>(*this, std::move(arms), data, seed);
 }
 

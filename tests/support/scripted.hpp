@@ -26,12 +26,15 @@ class ScriptedClock final : public Clock {
   Seconds now_{0};
 };
 
-// What a replay takes. An arm's step is the latest end of its lanes.
+// What a replay takes. Operations start as soon as lanes, events and host_sync let them; an arm's step is the latest
+// end.
 struct Script {
   // What one operation takes in a replay of an arm; `replay` counts the replays of that arm since prepare(), from 0.
   std::function<Seconds(Arm arm, const Operation& operation, int replay)> duration;
   std::function<Conditions(int call)> conditions = [](int) { return Conditions{}; };
   std::function<std::string(const Program&)> unsupported = [](const Program&) { return std::string(); };
+  // Called for every prepare(), before it; may throw.
+  std::function<void()> on_prepare = [] {};
   // Called with every replayed arm; may throw.
   std::function<void(Arm arm)> on_replay = [](Arm) {};
   // Returned instead of the right contents of a buffer, when it returns true.
@@ -60,6 +63,8 @@ class ScriptedBackend final : public Backend {
   // The arms in the order of their replays, since construction.
   [[nodiscard]] const std::vector<Arm>& replayed() const { return replayed_; }
   [[nodiscard]] const std::vector<std::int64_t>& slots() const { return slots_; }
+  // How many prepared cases existed at once, at most: memory for one is all that a machine may have.
+  [[nodiscard]] int most_prepared() const { return most_prepared_; }
 
  private:
   friend class ScriptedPrepared;
@@ -70,6 +75,8 @@ class ScriptedBackend final : public Backend {
   int condition_calls_ = 0;
   std::vector<Arm> replayed_;
   std::vector<std::int64_t> slots_;
+  int prepared_ = 0;
+  int most_prepared_ = 0;
   int overlapped_replays_ = 0;
   std::mutex mutex_;
   std::condition_variable aborted_;

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int most_ranks = 64;
 constexpr int most_threads = 1024;
-// Jobs under a millisecond scatter by 20 to 40 % on a shared machine.
-constexpr Seconds window = milliseconds(5);
+// Jobs under a millisecond scatter by 20 to 40 % on a shared machine, and handing the caches from one kind of work to
+// the other costs most of one; a window of 20 ms makes both small.
+constexpr Seconds window = milliseconds(20);
 // A change of the cores' distance by more than this is another placement of the cores, not scatter: near and far are a
 // factor of four apart.
 constexpr double distance_change = 1.6;
