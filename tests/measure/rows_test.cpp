@@ -116,7 +116,7 @@ TEST(SummaryRow, OfAGoodCaseSaysEverything) {
   EXPECT_EQ(text(row, "launch_mode"), "gated");
   EXPECT_EQ(text(row, "launch_order"), "compute_first");
   EXPECT_EQ(text(row, "buffers"), "plain");
-  EXPECT_EQ(text(row, "buffer_copies"), "7") << "160 bytes a pair over 1000";
+  EXPECT_EQ(text(row, "buffer_copies"), "11") << "96 bytes of operands over 1000";
   EXPECT_EQ(text(row, "verify"), "exact+random");
   EXPECT_EQ(text(row, "interleave"), "sample");
   EXPECT_EQ(text(row, "repeats"), "1");

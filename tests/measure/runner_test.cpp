@@ -475,7 +475,8 @@ TEST(Runner, AHangWhileVerifyingVerifiedNothing) {
 
 TEST(Runner, OneBlockIsEnoughWhereItIsPreciseAlready) {
   MeasureOptions options;
-  options.stop.min_rounds = 3;  // of 53 ms: six in a block of 300 ms
+  options.stop.min_rounds = 3;
+  options.block = milliseconds(300);  // six rounds of 53 ms
   const CaseResult r = measure(steady_script(), options).result;
   EXPECT_EQ(r.stop, Stop::precision);
   EXPECT_EQ(r.blocks.size(), 1U);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
@@ -34,44 +35,61 @@ const Buffer& buffer(const Program& program, std::string_view name) {
   throw std::logic_error("no buffer " + std::string(name));
 }
 
-// Two pairs in a window over two slices of each buffer, and another copy for the next replay: 4 different pairs of
-// (8 + 12 + 6 + 4 + 4) elements on 2 ranks are 4 · 272 bytes.
+// Two pairs of two GEMMs and a collective in a window. A GEMM's operands are (8 + 12 + 6) · 4 bytes on 2 ranks, 208
+// together: three different ones rotate over 624 bytes, as slices. A collective's are (4 + 4) · 4 on 2 ranks, 64: ten
+// of them, two as slices of a window and the rest as copies for the replays that follow.
 TEST(PairProgram, WorkedExample) {
   const Program program = pair_program({.ranks = 2,
                                         .m = 2,
                                         .n = 3,
                                         .k = 4,
-                                        .gemm_repeat = 5,
+                                        .gemm_repeat = 2,
                                         .bytes = Bytes(16),
                                         .channels = 2,
                                         .waiting = Waiting::spin,
                                         .repeats = 2,
-                                        .rotate_over = Bytes(4 * 272)});
+                                        .rotate_over = Bytes(624)});
   EXPECT_EQ(print(program),
             R"(program pair ranks=2
 lane compute role=compute priority=normal partition=auto waiting=spin
 lane comm role=comm priority=normal partition=auto waiting=spin
 comm 0 world transport=shm channels=2 groups={0..1}
-buffer a f32 count=16 memory=plain copies=2
-buffer b f32 count=24 memory=plain copies=2
-buffer c f32 count=12 memory=plain copies=2
-buffer send f32 count=8 memory=plain copies=2
-buffer receive f32 count=8 memory=plain copies=2
+buffer a f32 count=24 memory=plain copies=1
+buffer b f32 count=36 memory=plain copies=1
+buffer c f32 count=18 memory=plain copies=1
+buffer send f32 count=8 memory=plain copies=5
+buffer receive f32 count=8 memory=plain copies=5
 class all ranks={0..1}
   prologue
-    %0 @compute fill -> a[0:16], b[0:24]
+    %0 @compute fill -> a[0:24], b[0:36]
     %1 @comm fill -> send[0:8]
   body
-    %2 @compute gemm 2x3x4 f32 x5 <- a[0:8], b[0:12] -> c[0:6]
-    %3 @comm all_reduce 16 f32 comm=0 <- send[0:4] -> receive[0:4]
-    %4 @compute gemm 2x3x4 f32 x5 <- a[8:16], b[12:24] -> c[6:12]
-    %5 @comm all_reduce 16 f32 comm=0 <- send[4:8] -> receive[4:8]
+    %2 @compute gemm 2x3x4 f32 <- a[0:8], b[0:12] -> c[0:6]
+    %3 @compute gemm 2x3x4 f32 <- a[8:16], b[12:24] -> c[6:12]
+    %4 @compute gemm 2x3x4 f32 <- a[16:24], b[24:36] -> c[12:18]
+    %5 @compute gemm 2x3x4 f32 <- a[0:8], b[0:12] -> c[0:6]
+    %6 @comm all_reduce 16 f32 comm=0 <- send[0:4] -> receive[0:4]
+    %7 @comm all_reduce 16 f32 comm=0 <- send[4:8] -> receive[4:8]
   epilogue
-    %6 @compute verify %2
-    %7 @compute verify %3
-    %8 @compute verify %4
-    %9 @compute verify %5
+    %8 @compute verify %5
+    %9 @compute verify %3
+    %10 @compute verify %4
+    %11 @compute verify %6
+    %12 @compute verify %7
 )");
+}
+
+// However many GEMMs a balance asks for, a window has a bounded number of operations and runs every one of them.
+TEST(PairProgram, ManyGemmsAreFewOperationsThatRepeat) {
+  for (const auto& [gemm_repeat, repeats] : {std::pair{1, 1}, {255, 1}, {256, 1}, {257, 1}, {1000, 3}, {3, 1000}}) {
+    const Program program =
+        pair_program({.m = 2, .n = 2, .k = 2, .gemm_repeat = gemm_repeat, .bytes = Bytes(16), .repeats = repeats});
+    std::int64_t runs = 0;
+    for (const Operation& op : of_kind(program, "gemm")) runs += std::get<Gemm>(op.work).repeat;
+    EXPECT_EQ(runs, gemm_repeat * repeats);
+    EXPECT_LE(of_kind(program, "gemm").size(), static_cast<std::size_t>(std::max(256, repeats)));
+    EXPECT_EQ(of_kind(program, "all_reduce").size(), static_cast<std::size_t>(repeats));
+  }
 }
 
 TEST(PairProgram, PartsOfTheArrayAreWhatTheKindSays) {
@@ -149,12 +167,13 @@ TEST(PairProgram, NeedsRanksAndRepeats) {
 
 // ---- rotation ------------------------------------------------------------------------------------------------------
 
-// Bytes of all ranks that this many replays touch, each element once.
-std::int64_t touched(const Program& program, std::int64_t replays) {
+// Bytes of all ranks that one role touches in this many replays, each element once.
+std::int64_t touched(const Program& program, Role role, std::int64_t replays) {
   std::set<std::tuple<BufferId, std::int64_t, std::int64_t>> slices;  // buffer, copy, offset
   std::int64_t bytes = 0;
   for (std::int64_t slot = 0; slot < replays; ++slot) {
     for (const Operation& op : program.classes.at(0).body) {
+      if (op.role != role) continue;
       for (const auto* list : {&op.reads, &op.writes}) {
         for (const Slice& s : *list) {
           const Buffer& b = program.buffers[s.buffer.index()];
@@ -166,7 +185,8 @@ std::int64_t touched(const Program& program, std::int64_t replays) {
   return bytes * program.ranks;
 }
 
-TEST(PairProgram, RotatesOverAtLeastTheMemoryAskedFor) {
+// Each kind by itself: alone in its arm it must not find its data in a cache either.
+TEST(PairProgram, EachRoleRotatesOverAtLeastTheMemoryAskedFor) {
   for (const int ranks : {1, 2, 3}) {
     for (const std::int64_t repeats : {1, 2, 7, 40}) {
       for (const std::int64_t rotate : {0, 1, 100, 1000, 1234, 100000}) {
@@ -177,12 +197,14 @@ TEST(PairProgram, RotatesOverAtLeastTheMemoryAskedFor) {
                                               .bytes = Bytes(20),
                                               .repeats = repeats,
                                               .rotate_over = Bytes(rotate)});
-        const std::int64_t copies = buffer(program, "a").copies;
-        EXPECT_GE(touched(program, copies), rotate) << ranks << " ranks, " << repeats << " repeats";
+        const std::int64_t compute = touched(program, Role::compute, buffer(program, "a").copies);
+        const std::int64_t comm = touched(program, Role::communication, buffer(program, "send").copies);
+        EXPECT_GE(compute, rotate) << ranks << " ranks, " << repeats << " repeats";
+        EXPECT_GE(comm, rotate) << ranks << " ranks, " << repeats << " repeats";
         // The buffers are what is touched, and at most one window more than it takes.
-        EXPECT_EQ(touched(program, copies), (memory_per_rank(program) * ranks).value());
-        const std::int64_t footprint = 4 * (8 + 12 + 6 + 5 + 5) * ranks;
-        EXPECT_LT(touched(program, copies), rotate + (1 + repeats) * footprint);
+        EXPECT_EQ(compute + comm, (memory_per_rank(program) * ranks).value());
+        EXPECT_LT(compute, rotate + (1 + repeats) * 4 * (8 + 12 + 6) * ranks);
+        EXPECT_LT(comm, rotate + (1 + repeats) * 4 * (5 + 5) * ranks);
       }
     }
   }
@@ -190,15 +212,17 @@ TEST(PairProgram, RotatesOverAtLeastTheMemoryAskedFor) {
 
 TEST(PairProgram, WithoutRotationEveryPairUsesTheSameMemory) {
   const Program program = pair_program({.m = 2, .n = 2, .k = 2, .bytes = Bytes(16), .repeats = 5});
-  EXPECT_EQ(touched(program, 10), touched(program, 1));
+  for (const Role role : {Role::compute, Role::communication}) {
+    EXPECT_EQ(touched(program, role, 10), touched(program, role, 1));
+  }
   EXPECT_EQ(buffer(program, "c").copies, 1);
   EXPECT_EQ(buffer(program, "c").count, 4);
 }
 
 TEST(PairProgram, ConsecutivePairsUseConsecutiveSlicesAndStartOver) {
-  // Three different pairs of 4 · (4 · 3 + 4 + 4) · 2 = 160 bytes, seven of them in a window.
+  // Three different GEMMs of 4 · (4 + 4 + 4) · 2 = 96 bytes, seven of them in a window.
   const Program program =
-      pair_program({.m = 2, .n = 2, .k = 2, .bytes = Bytes(16), .repeats = 7, .rotate_over = Bytes(3 * 160)});
+      pair_program({.m = 2, .n = 2, .k = 2, .bytes = Bytes(16), .repeats = 7, .rotate_over = Bytes(3 * 96)});
   std::vector<std::int64_t> offsets;
   for (const Operation& op : of_kind(program, "gemm")) offsets.push_back(op.writes.at(0).offset);
   EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 4, 8, 0, 4, 8, 0}));
