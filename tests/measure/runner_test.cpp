@@ -248,6 +248,19 @@ TEST(Runner, WithoutAQuietBlockEverythingCountsAndTheRowIsNoisy) {
   for (const bool used : r.used) EXPECT_TRUE(used);
 }
 
+TEST(Runner, OneSpoiltRoundIsNoisyHoweverFewWereAskedFor) {
+  Script script = constant(milliseconds(10), milliseconds(10), milliseconds(13), milliseconds(12));
+  script.conditions = [](int) {
+    return Conditions{{{.name = "steal_share", .unit = "1", .value = 0.2, .limit = 0.01}}};
+  };
+  MeasureOptions options;
+  options.stop = {.precision = 0.05, .min_rounds = 1, .max_rounds = 1000, .max_time = microseconds(1)};
+  options.block = microseconds(1);
+  const CaseResult r = measure(script, options).result;
+  EXPECT_EQ(r.status, Status::noisy);
+  EXPECT_EQ(r.summary.rounds, 1);
+}
+
 TEST(Runner, AnUnknownReadingSpoilsNothing) {
   Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
   script.conditions = [](int) { return Conditions{{{.name = "frequency", .unit = "Hz", .limit = 1, .change = 1.1}}}; };

@@ -110,6 +110,37 @@ TEST(VerifyGemm, TwoErrorsThatCancelInARowSumAreFound) {
   EXPECT_EQ(g.verdict(), "%0 gemm 2x2x2 f32 on rank 0: element (0, 0) is 20, expected 19");
 }
 
+// A fraction beside a large integer would be rounded away in the sum of the row.
+TEST(VerifyGemm, AnElementThatIsNoIntegerIsFoundBesideLargeOnes) {
+  OneGemm g(1, 2, 1);
+  g.contents.at(g.a, 0) = {1};
+  g.contents.at(g.b, 0) = {0x1p51, 3};
+  g.contents.at(g.c, 0) = {0x1p51, 3};
+  EXPECT_EQ(g.verdict(), "");
+  g.contents.at(g.c, 0)[1] = 3 + 0x1p-20;
+  EXPECT_THAT(g.verdict(), testing::HasSubstr("element (0, 1) is 3.0000009"));
+}
+
+// What one test vector takes for equal, the other does not: of all pairs of columns, one in 64 instead of one in 8.
+TEST(VerifyGemm, FewPairsOfErrorsCancel) {
+  constexpr std::size_t n = 40;
+  OneGemm g(1, n, 1);
+  g.contents.at(g.a, 0) = {0};
+  g.contents.at(g.b, 0) = Array(n, 0);
+  int pairs = 0;
+  int passed = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      Array& c = g.contents.at(g.c, 0) = Array(n, 0);
+      c[i] = 1;
+      c[j] = -1;
+      ++pairs;
+      passed += g.verdict().empty() ? 1 : 0;
+    }
+  }
+  EXPECT_LT(passed, pairs / 32);
+}
+
 TEST(VerifyGemm, OfRandomDataIsLeftToTheSoloRun) {
   TwoByTwo g;
   g.contents.at(g.c, 0)[0] = nan;
