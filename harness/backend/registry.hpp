@@ -25,7 +25,7 @@ struct BackendEntry {
   int preference = 0;  // `--backend auto` takes the usable one with the highest
   // Empty: usable here. Otherwise the reason why not, for exit code 3. Fast: no session is opened.
   std::function<std::string()> unusable;
-  std::function<std::unique_ptr<Backend>(World&, const SessionOptions&)> open;
+  std::function<std::unique_ptr<Backend>(World&, const SessionOptions&)> open;  // may be empty where never usable
 };
 
 class BackendRegistry {

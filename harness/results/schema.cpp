@@ -44,7 +44,7 @@ std::vector<Column> common() {
       text("launch_order", "which role began first, as observed; unverified where it cannot be seen"),
       text("buffers", "plain, registered or symmetric"),
       integer("buffer_copies", "1", "copies that the replays rotate through"),
-      text("verify", "exact+random, off, or what failed"),
+      text("verify", "exact+random, off, exact failed, random failed; empty: nothing was verified"),
       // how it was measured
       text("interleave", "sample: every arm once a round, in random order; block: seconds on each arm"),
       integer("repeats", "1", "operations of each kind in one timed window; times are per operation"),
