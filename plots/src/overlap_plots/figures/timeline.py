@@ -13,7 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from overlap_plots import derive, style
-from overlap_plots.load import Column, Run, Trace
+from overlap_plots.load import Column, Run, RunError
 from overlap_plots.registry import Absent, Page
 
 TITLE = "Timeline"
@@ -49,38 +49,52 @@ def _operations(run: Run) -> pd.DataFrame:
     frame = run.frame("operations")
     if frame is not None and len(frame) and all(c in frame for c in _NEEDED):
         return frame
-    traced = pd.DataFrame([row for trace in run.traces() for row in _trace_rows(trace)], columns=_NEEDED)
+    # A timeline file tells its case but no launch: it is that of the first.
+    first_launch = run.tables["summary"].frame.groupby("key")["launch"].min()
+    rows = []
+    for path, trace in run.traces():
+        try:
+            rows += _trace_rows(trace)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{path} is no timeline of overlapbench ({error!r}); measure again with --timeline"
+            ) from error
+    traced = pd.DataFrame(rows, columns=_NEEDED)
+    traced["launch"] = traced["key"].map(first_launch)
     traced.attrs["columns"] = {"end": Column("end", "real", "s", "finished")}
     return traced
 
 
-def _trace_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Complete events of a Chrome trace: a process is a rank, a thread a lane, ``cat`` a role; microseconds."""
-    about = trace.document.get("otherData")
-    about = about if isinstance(about, Mapping) else {}
-    events = [e for e in trace.document["traceEvents"] if isinstance(e, Mapping)]
-    lanes = {
-        (e.get("pid"), e.get("tid")): str(e["args"]["name"])
-        for e in events
-        if e.get("ph") == "M" and e.get("name") == "thread_name" and isinstance(e.get("args"), Mapping)
+def _trace_rows(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The operations of a Chrome trace: its processes are ranks, its threads lanes, ``cat`` says the role. Times are
+    microseconds, and ``otherData`` says where among them the common origin lies."""
+    other = trace["otherData"]
+    names = {
+        (e["name"], e["pid"], e["tid"]): str(e["args"]["name"])
+        for e in trace["traceEvents"]
+        if e["ph"] == "M" and e["name"] in ("process_name", "thread_name")
     }
-    return [
-        {
-            "key": str(about.get("key", trace.name)),
-            "launch": float(about.get("launch", 0)),
-            "arm": "overlapped",
-            "replay": 0.0,
-            "rank": float(e["pid"]),
-            "lane": lanes.get((e.get("pid"), e.get("tid")), str(e.get("tid"))),
-            "kind": str(e.get("name", "")),
-            "role": str(e["cat"]),
-            "ready": math.nan,
-            "start": e["ts"] / 1e6,
-            "end": (e["ts"] + e["dur"]) / 1e6,
-        }
-        for e in events
-        if e.get("ph") == "X" and e.get("cat") in ("compute", "comm")
-    ]
+    rows = []
+    for e in trace["traceEvents"]:
+        if e["ph"] != "X" or e["cat"] not in ("compute", "comm"):
+            continue
+        begin = (e["ts"] - other["origin_us"]) / 1e6
+        seen = e["args"]["start_source"] != "ready"
+        rows.append(
+            {
+                "key": other["case"],
+                "arm": other["arm"],
+                "replay": 0.0,
+                "rank": float(names["process_name", e["pid"], 0].removeprefix("rank ")),
+                "lane": names["thread_name", e["pid"], e["tid"]],
+                "kind": e["name"],
+                "role": e["cat"],
+                "ready": math.nan if seen else begin,
+                "start": begin if seen else math.nan,
+                "end": begin + e["dur"] / 1e6,
+            }
+        )
+    return rows
 
 
 def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Page | None:
