@@ -36,7 +36,7 @@ _LEGEND = (
     (style.EXPOSED, "exposed"),
 )
 _MOST = 12
-_WIDTH = 42  # characters of a panel's title
+_WIDTH = 39  # characters of a panel's title
 
 
 def pages(run: Run, case: str) -> list[Page]:
@@ -115,7 +115,7 @@ def _title(row: pd.Series[Any]) -> str:
     spread = "" if "unknown" in (low, high) else f" [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
     rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
     noisy = ", noisy" if row["status"] == "noisy" else ""
-    # Lines break beside the dots only: "25 MiB" stays together.
+    # Lines break beside dots and at hyphens: "25 MiB" stays together.
     words = style.shorten(row["name"], 2 * _WIDTH - 6).replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
-    name = "\n".join(textwrap.wrap(words, _WIDTH, break_on_hyphens=False))
+    name = "\n".join(textwrap.wrap(words, _WIDTH))
     return f"{name}\nhidden {share}{spread}{rounds}{noisy}"

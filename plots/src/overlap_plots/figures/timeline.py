@@ -26,6 +26,7 @@ NEEDS = {
 
 _MOST = 6
 _MOST_RANKS = 8
+_CHARACTER = 0.009  # width of one, as a share of the chart's
 _NEEDED = ["key", "launch", "arm", "replay", "rank", "lane", "kind", "role", "ready", "start", "end"]
 
 
@@ -121,7 +122,7 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
         subtitle=derive.full_name(row) + (" · noisy" if row["status"] == "noisy" else ""),
         captions=[
             f"t_step {step} for one of {int(row['repeats'])} repeats, {derive.rounds_range(row.to_frame().T)}; "
-            f"drawn: the middle one of {recorded} recorded replays of the whole window.",
+            f"drawn: {'the one' if recorded == 1 else f'the middle one of {recorded}'} recorded, the whole window.",
             "Red: communication while nothing computed on its rank.",
         ],
         rounds=derive.rounds_range(row.to_frame().T),
@@ -134,13 +135,16 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     (panel,) = axes
     lanes = _lanes(frame)
+    bound = float(frame["bound"].iloc[0])
+    first = min(0.0, float(frame["begin"].min()))
+    last = float(np.nanmax([frame["end"].max(), bound]))
     artists: list[Artist] = []
     for row, (rank, lane) in enumerate(lanes):
         on_lane = frame[(frame["rank"] == rank) & (frame["lane"] == lane)]
         for (role, seen), operations in on_lane.groupby(["role", "seen"]):
             spans = list(zip(operations["begin"], operations["end"], strict=True))
             artists.append(_bars(panel, row, spans, str(role), bool(seen)))
-            artists += _words(panel, row, operations, frame["end"].max())
+            artists += _words(panel, row, operations, last - first)
         of_rank = frame[frame["rank"] == rank]
         computing = of_rank[of_rank["role"] == "compute"]
         talking = on_lane[on_lane["role"] == "comm"]
@@ -150,7 +154,6 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         if exposed:
             red = [(start, end - start) for start, end in exposed]
             artists.append(panel.broken_barh(red, (row - 0.4, 0.8), color=style.EXPOSED, zorder=2.2, label="exposed"))
-    bound = frame["bound"].iloc[0]
     if np.isfinite(bound):
         line = panel.axvline(bound, color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="t_ideal (bound)")
         artists.append(line)
@@ -159,8 +162,6 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     )
     panel.set_ylim(len(lanes) - 0.5, -0.5)
     panel.grid(axis="x")
-    first = min(0.0, float(frame["begin"].min()))
-    last = float(np.nanmax([frame["end"].max(), bound]))
     panel.set_xlim(first, last + 0.02 * (last - first))
     style.scale_axis(panel.xaxis, "time since the common origin", style.unit_of(frame, "end"), last)
     return artists
@@ -195,5 +196,5 @@ def _words(axes: Axes, row: int, operations: pd.DataFrame, length: float) -> lis
             zorder=3,
         )
         for _, o in operations.iterrows()
-        if o["end"] - o["begin"] > 0.011 * len(o["kind"]) * length
+        if o["end"] - o["begin"] > _CHARACTER * (len(o["kind"]) + 2) * length
     ]
