@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,25 @@ def test_broken_json_and_broken_encoding_are_problems(run_directory: Path) -> No
     assert "CSV text in UTF-8" in problem(run_directory)
     (run_directory / "run.json").write_text("{")
     assert "JSON text in UTF-8" in problem(run_directory)
+
+
+SCHEMA_SOURCE = Path(__file__).parents[2] / "harness" / "results" / "schema.cpp"
+
+
+@pytest.mark.skipif(not SCHEMA_SOURCE.is_file(), reason="not within the source tree of overlapbench")
+@pytest.mark.parametrize(
+    ("table", "begin"),
+    [("summary", "common() {"), ("samples", "samples_schema() {"), ("operations", "operations_schema() {")],
+)
+def test_the_synthetic_run_has_the_columns_of_the_harness(table: str, begin: str) -> None:
+    """What the figures are tested on is what the benches write: names, types and units, in order."""
+    body = SCHEMA_SOURCE.read_text(encoding="utf-8").split(begin, 1)[1].split("\n}\n", 1)[0]
+    pattern = r'\b(text|integer|real|with_interval)\(\s*(?:c, )?"(\w+)"(?:, "([^"]*)")?'
+    columns = []
+    for kind, name, unit in re.findall(pattern, body):
+        ends = ("", "_low", "_high") if kind == "with_interval" else ("",)
+        type_ = "real" if kind == "with_interval" else kind
+        columns += [(name + end, type_, "" if kind == "text" else unit) for end in ends]
+    synthetic_columns = [(c["name"], c["type"], c["unit"]) for c in synthetic.SCHEMAS[table]]
+    assert len(columns) > 10
+    assert synthetic_columns[: len(columns)] == columns
