@@ -91,9 +91,12 @@ def build(directory: Path, cases: tuple[Case, ...] = CASES, *, operations: bool 
     directory.mkdir(parents=True)
     schemas = {name: {"version": 1, "columns": columns} for name, columns in SCHEMAS.items()}
     about = {
-        "version": "0.1.0",
-        "run": {"date": "2000-01-01T00:00:00Z", "device": "synthetic $device$, no machine"},
-        "schemas": schemas,
+        "identity": {
+            "build": {"version": "0.1.0", "release": True},
+            "backend": {"name": "host", "device": "synthetic $device$, no machine"},
+        },
+        "run": {"date": "2000-01-01T00:00:00Z"},
+        "tables": schemas,
     }
     (directory / "run.json").write_text(json.dumps(about), encoding="utf-8")
     write(directory, "summary", [summary_row(case) for case in cases])

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
 from overlap_plots import derive, style
-from overlap_plots.load import load_run
+from overlap_plots.load import RunError, load_run
 from overlap_plots.registry import Absent, figure_names, get_figure, missing
 from overlap_plots.render import draw_page
 
@@ -185,21 +185,53 @@ def test_timeline_draws_the_middle_replay_and_the_exposed_end_in_red(run_directo
     assert "11.00 ms [10.98, 11.02]" in page.captions[0]
 
 
-def test_timeline_reads_the_trace_files_where_there_is_no_operations_table(tmp_path: Path, drawn: Any) -> None:
-    case = synthetic.Case()
-    run = synthetic.build(tmp_path / "run", (case,), operations=False)
-    (run / "timeline").mkdir()
+def trace(case: synthetic.Case) -> dict[str, Any]:
+    """As overlapbench writes it: the first operation begins at 0, two microseconds before the common origin."""
     events = [
-        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "lane $7$"}},
-        {"ph": "X", "name": "gemm", "cat": "compute", "pid": 0, "tid": 7, "ts": 0, "dur": 40000},
-        {"ph": "X", "name": "all_reduce", "cat": "comm", "pid": 0, "tid": 8, "ts": 1000, "dur": 43000},
-        {"ph": "C", "name": "exposed", "pid": 0, "ts": 0, "args": {"exposed": 1}},
+        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "rank 0"}},
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 4, "args": {"name": "lane $4$"}},
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 5, "args": {"name": "comm"}},
+        {"ph": "C", "name": "exposed communication", "pid": 1, "tid": 6, "ts": 0, "args": {"exposed": 0}},
     ]
-    document = {"traceEvents": events, "otherData": {"key": case.key}}
-    (run / "timeline" / "a.json").write_text(json.dumps(document))
+    for tid, role, begin, end, source in ((4, "compute", 0, 40002, "worker"), (5, "comm", 1002, 44002, "ready")):
+        args = {"start_source": source}
+        events.append(
+            {"ph": "X", "name": role, "cat": role, "pid": 1, "tid": tid, "ts": begin, "dur": end - begin}
+            | {"args": args}
+        )
+    other = {"case": case.key, "arm": "overlapped", "origin_us": 2.0}
+    return {"traceEvents": events, "otherData": other}
+
+
+def test_timeline_reads_the_trace_files_where_no_operations_were_kept(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case(launch=3)
+    run = synthetic.build(tmp_path / "run", (case,), operations=False)
+    synthetic.write(run, "operations", [])
+    (run / "timeline").mkdir()
+    (run / "timeline" / "a.json").write_text(json.dumps(trace(case)))
     (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert bars(panel, "compute") == [pytest.approx((-0.002, 40))]
+    assert bars(panel, "comm, from ready: start not seen") == [pytest.approx((1, 44))]
     assert bars(panel, "exposed") == [pytest.approx((40, 44))]
-    assert panel.get_yticklabels()[0].get_text() == "rank 0 · lane $7$"
+    assert panel.get_yticklabels()[0].get_text() == "rank 0 · lane $4$"
+    assert panel.get_xlim()[0] == pytest.approx(-0.002 * MS)
+
+
+def test_a_file_that_is_no_timeline_is_named(tmp_path: Path) -> None:
+    run = synthetic.build(tmp_path / "run", operations=False)
+    (run / "timeline").mkdir()
+    for text in ("{", "[]", '{"traceEvents": []}'):
+        (run / "timeline" / "a.json").write_text(text)
+        with pytest.raises(RunError, match=r"a\.json .*; measure again with --timeline"):
+            pages(run, "timeline")
+
+
+def test_many_ranks_are_cut_and_it_is_said(run_directory: Path) -> None:
+    rows = [{**row, "rank": rank} for rank in range(20) for row in synthetic.operation_rows(synthetic.CASES[0])]
+    synthetic.write(run_directory, "operations", rows)
+    (page,) = pages(run_directory, "timeline")
+    assert page.frame["rank"].max() == 7
+    assert page.notes == ["shows ranks 0 to 7 of 20"]
 
 
 def test_no_timeline_says_how_to_get_one(tmp_path: Path) -> None:
@@ -215,7 +247,7 @@ def test_no_timeline_says_how_to_get_one(tmp_path: Path) -> None:
 def test_every_picture_says_run_device_date_n_and_intervals(name: str, run_directory: Path) -> None:
     run = load_run(run_directory)
     for page in get_figure(name).pages(run, ""):
-        said = texts(draw_page(get_figure(name), page, run)).replace("\n", " ")
+        said = texts(draw_page(get_figure(name), page, run)).replace("\n", " ").replace("\u00a0", " ")
         for fact in ("run synthetic-run", "synthetic $device$", "2000-01-01", "n = 7 rounds", "95 % intervals"):
             assert fact in said
         if "model" in page.sources:
@@ -233,7 +265,7 @@ def test_unknown_numbers_are_not_drawn_as_zero_and_break_nothing(name: str, tmp_
 @pytest.mark.parametrize("name", figure_names())
 def test_a_picture_takes_its_units_from_the_schema(name: str, run_directory: Path) -> None:
     about = json.loads((run_directory / "run.json").read_text(encoding="utf-8"))
-    for table in about["schemas"].values():
+    for table in about["tables"].values():
         for column in table["columns"]:
             column["unit"] = {"s": "fortnight", "1": "parts"}.get(column["unit"], column["unit"])
     (run_directory / "run.json").write_text(json.dumps(about))

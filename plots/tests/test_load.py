@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +56,20 @@ def problem(directory: Path) -> str:
 
 
 def test_a_newer_schema_is_refused(run_directory: Path) -> None:
-    edit_schemas(run_directory, lambda about: about["schemas"]["samples"].update(version=2))
+    edit_schemas(run_directory, lambda about: about["tables"]["samples"].update(version=2))
     problems = [str(p) for p in read_run(run_directory)[1]]
-    assert problems[0] == "run.json: schemas.samples: got schema version 2, expected 1, the one this package reads"
+    assert problems[0] == "run.json: tables.samples: got schema version 2, expected 1, the one this package reads"
 
 
 def test_a_table_without_schema_is_a_problem(run_directory: Path) -> None:
-    edit_schemas(run_directory, lambda about: about["schemas"].pop("operations"))
+    edit_schemas(run_directory, lambda about: about["tables"].pop("operations"))
     assert problem(run_directory).startswith("operations.csv: got a table without a schema")
 
 
 def test_an_unknown_type_is_a_problem(run_directory: Path) -> None:
-    edit_schemas(run_directory, lambda about: about["schemas"]["operations"]["columns"][1].update(type="int"))
+    edit_schemas(run_directory, lambda about: about["tables"]["operations"]["columns"][1].update(type="int"))
     found = str(read_run(run_directory)[1][0])
-    assert found == 'run.json: schemas.operations.launch: got type "int", expected text, integer or real'
+    assert found == 'run.json: tables.operations.launch: got type "int", expected text, integer or real'
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "0x10", "1_0", " 1", "1e", "NA"])
@@ -94,8 +95,23 @@ def test_broken_json_and_broken_encoding_are_problems(run_directory: Path) -> No
     assert "JSON text in UTF-8" in problem(run_directory)
 
 
-def test_a_bad_timeline_file_is_named(run_directory: Path) -> None:
-    (run_directory / "timeline").mkdir()
-    (run_directory / "timeline" / "a.json").write_text("{}")
-    with pytest.raises(RunError, match=r"a\.json has no traceEvents"):
-        list(load_run(run_directory).traces())
+SCHEMA_SOURCE = Path(__file__).parents[2] / "harness" / "results" / "schema.cpp"
+
+
+@pytest.mark.skipif(not SCHEMA_SOURCE.is_file(), reason="not within the source tree of overlapbench")
+@pytest.mark.parametrize(
+    ("table", "begin"),
+    [("summary", "common() {"), ("samples", "samples_schema() {"), ("operations", "operations_schema() {")],
+)
+def test_the_synthetic_run_has_the_columns_of_the_harness(table: str, begin: str) -> None:
+    """What the figures are tested on is what the benches write: names, types and units, in order."""
+    body = SCHEMA_SOURCE.read_text(encoding="utf-8").split(begin, 1)[1].split("\n}\n", 1)[0]
+    pattern = r'\b(text|integer|real|with_interval)\(\s*(?:c, )?"(\w+)"(?:, "([^"]*)")?'
+    columns = []
+    for kind, name, unit in re.findall(pattern, body):
+        ends = ("", "_low", "_high") if kind == "with_interval" else ("",)
+        type_ = "real" if kind == "with_interval" else kind
+        columns += [(name + end, type_, "" if kind == "text" else unit) for end in ends]
+    synthetic_columns = [(c["name"], c["type"], c["unit"]) for c in synthetic.SCHEMAS[table]]
+    assert len(columns) > 10
+    assert synthetic_columns[: len(columns)] == columns

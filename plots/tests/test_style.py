@@ -26,8 +26,8 @@ def test_text_is_one_legal_line() -> None:
 
 
 def test_series_differ_in_more_than_colour() -> None:
-    looks = list(itertools.islice(style.series_styles(), 28))
-    assert len(set(looks)) == 28
+    looks = list(itertools.islice(style.series_styles(), 56))
+    assert len({(look.color, look.marker) for look in looks}) == 56
     assert len({look.marker for look in looks[:7]}) == 7
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a run directory: run.json, whose ``schemas`` say what every table holds, and the tables.
+"""Reads a run directory: run.json, whose ``tables`` are the schemas of all tables, and the tables.
 
 All text of a run is data: it is never a path, never markup. Numbers come back as float64, an empty field is NaN
 (unknown, never zero); text columns hold str, an empty field is "". Every fault is a ``Problem`` with file, line and
@@ -13,7 +13,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,6 @@ class Table:
     unterminated: bool  # a last line without its end was ignored: it was being written when the writer died
 
 
-@dataclass(frozen=True)
-class Trace:
-    """One timeline file: complete events of a Chrome trace with the names of their processes and threads."""
-
-    name: str  # the file's name without its ending
-    document: Mapping[str, Any]
-
-
 @dataclass
 class Run:
     directory: Path
@@ -98,53 +90,38 @@ class Run:
 
     @property
     def device(self) -> str:
-        return _first_text(self.about, _DEVICE)
+        return self._text("identity", "backend", "device")
 
     @property
     def date(self) -> str:
-        return _first_text(self.about, _DATE)
+        return self._text("run", "date")
 
     @property
-    def version(self) -> str:
-        return _first_text(self.about, _VERSION)
+    def tool(self) -> str:
+        """``overlapbench 0.1.0``; a build that is no Release says so."""
+        build = f"overlapbench {self._text('identity', 'build', 'version')}".rstrip()
+        return f"{build} (not a Release build)" if self._entry("identity", "build", "release") is False else build
+
+    def _text(self, *path: str) -> str:
+        value = self._entry(*path)
+        return value if isinstance(value, str) else ""
+
+    def _entry(self, *path: str) -> Any:
+        value: Any = self.about
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
 
     def frame(self, table: str) -> pd.DataFrame | None:
         return self.tables[table].frame if table in self.tables else None
 
-    def traces(self) -> Iterator[Trace]:
-        """The files of timeline/, in name order. Found by listing the folder, never by a name that a table holds."""
+    def traces(self) -> Iterator[tuple[Path, Any]]:
+        """The files of timeline/ as JSON, in name order. Found by listing the folder, never by a name in a table."""
         for path in sorted((self.directory / "timeline").glob("*.json")):
             try:
-                document = json.loads(path.read_text(encoding="utf-8"))
+                yield path, json.loads(path.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 raise RunError(f"{path} cannot be read ({error}); measure again with --timeline") from error
-            if isinstance(document, list):  # the format's other form: the bare list of events
-                document = {"traceEvents": document}
-            if not isinstance(document, dict) or not isinstance(document.get("traceEvents"), list):
-                raise RunError(f"{path} has no traceEvents; measure again with --timeline")
-            yield Trace(path.stem, document)
-
-
-_DEVICE = (
-    ("run", "device"),
-    ("device",),
-    ("description", "device"),
-    ("identity", "device"),
-    ("host", "device"),
-    ("host", "cpu"),
-)
-_DATE = (("run", "date"), ("date",), ("started",), ("identity", "date"), ("host", "date"))
-_VERSION = (("version",), ("tool_version",), ("identity", "version"), ("tool", "version"))
-
-
-def _first_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> str:
-    for path in paths:
-        value: Any = document
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
-        if isinstance(value, str) and value:
-            return value
-    return ""
 
 
 def load_run(directory: Path) -> Run:
@@ -172,15 +149,15 @@ def read_run(directory: Path) -> tuple[Run, list[Problem]]:
     if not isinstance(about, dict):
         return run, [Problem("run.json", 0, "", type(about).__name__, "a JSON object")]
     run.about = about
-    run.schemas = _read_schemas(about.get("schemas"), problems.append)
+    run.schemas = _read_schemas(about.get("tables"), problems.append)
     for table in TABLES:
         path = directory / f"{table}.csv"
         if path.is_file() and table in run.schemas:
             read = read_table(path, run.schemas[table], problems.append)
             if read is not None:
                 run.tables[table] = read
-        elif path.is_file() and isinstance(about.get("schemas"), dict):
-            problems.append(Problem(path.name, 0, "", "a table without a schema", f'"{table}" in run.json\'s schemas'))
+        elif path.is_file() and isinstance(about.get("tables"), dict):
+            problems.append(Problem(path.name, 0, "", "a table without a schema", f'"{table}" in run.json\'s tables'))
     if "summary" not in run.tables and not problems:
         problems.append(Problem("summary.csv", 0, "", "no such file", "one row a case"))
     return run, problems
@@ -188,7 +165,7 @@ def read_run(directory: Path) -> tuple[Run, list[Problem]]:
 
 def _read_schemas(document: Any, report: Callable[[Problem], None]) -> dict[str, Schema]:
     if not isinstance(document, dict):
-        report(Problem("run.json", 0, "schemas", type(document).__name__, "an object of table schemas"))
+        report(Problem("run.json", 0, "tables", type(document).__name__, "an object of table schemas"))
         return {}
     schemas = {}
     for table, entry in document.items():
@@ -199,15 +176,15 @@ def _read_schemas(document: Any, report: Callable[[Problem], None]) -> dict[str,
             )
             schema = Schema(table, int(entry["version"]), columns)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            report(Problem("run.json", 0, f"schemas.{table}", repr(error), "{version, columns: [{name, type, unit}]}"))
+            report(Problem("run.json", 0, f"tables.{table}", repr(error), "{version, columns: [{name, type, unit}]}"))
             continue
         unknown = [c for c in columns if c.type not in ("text", "integer", "real")]
         for column in unknown:
-            where = f"schemas.{table}.{column.name}"
+            where = f"tables.{table}.{column.name}"
             report(Problem("run.json", 0, where, f'type "{column.type}"', "text, integer or real"))
         if schema.version != SCHEMA_VERSION:
             got = f"schema version {schema.version}"
-            report(Problem("run.json", 0, f"schemas.{table}", got, f"{SCHEMA_VERSION}, the one this package reads"))
+            report(Problem("run.json", 0, f"tables.{table}", got, f"{SCHEMA_VERSION}, the one this package reads"))
         elif not unknown:
             schemas[table] = schema
     return schemas

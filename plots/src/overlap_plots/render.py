@@ -73,7 +73,18 @@ def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
             columnspacing=1.6,
             labelspacing=0.25,
         ).set_in_layout(False)
+    _fix_layout(paper, panels)
     return paper
+
+
+def _fix_layout(paper: Paper, panels: Sequence[Axes]) -> None:
+    """Lays the panels out once and rounds where they are: the solver's last bits differ from run to run, and an SVG
+    names its clip paths by them."""
+    paper.draw_without_rendering()
+    paper.set_layout_engine("none")
+    for panel in panels:
+        left, bottom, width, height = (round(value, 5) for value in panel.get_position().bounds)
+        panel.set_position((left, bottom, width, height))
 
 
 def save(paper: Paper, path: Path) -> None:
@@ -81,10 +92,7 @@ def save(paper: Paper, path: Path) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     kind = path.suffix.removeprefix(".")
     try:
-        with warnings.catch_warnings():
-            # A name may hold characters that no font here has; they are drawn as boxes.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            paper.savefig(part, format=kind, metadata={"Date": None} if kind == "svg" else None)
+        paper.savefig(part, format=kind, metadata={"Date": None} if kind == "svg" else None)
         part.replace(path)
     except OSError as error:
         raise RunError(f"cannot write {path} ({error.strerror}); name another folder with --out") from error
@@ -100,7 +108,9 @@ def save_pages(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {out} ({error.strerror}); name another with --out") from error
-    with style.context():
+    with style.context(), warnings.catch_warnings():
+        # A name may hold characters that no font here has; they are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         for page in pages:
             paper = draw_page(figure, page, run)
             for kind in formats:
@@ -119,10 +129,9 @@ def _suffix(name: str) -> str:
 
 
 def _footer(page: Page, run: Run) -> str:
-    made = f"overlapbench {run.version}" if run.version else "overlapbench"
-    facts = (f"run {run.name}", run.device or "device unknown", run.date or "date unknown", made)
+    facts = (f"run {run.name}", run.device or "device unknown", run.date or "date unknown", run.tool)
     numbers = (", ".join(page.sources), page.rounds, "lines, bands and brackets: 95 % intervals")
-    return " · ".join((*map(style.plain, facts), *numbers))
+    return "\u00a0· ".join((*map(style.plain, facts), *numbers))  # a line breaks behind a dot, never before
 
 
 def _not_measured(sources: Sequence[str]) -> str:

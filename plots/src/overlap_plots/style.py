@@ -28,9 +28,9 @@ REFERENCE = "#4D4D4D"
 SHADE = "#F6E3E1"  # worse than serial
 PAPER = "#FFFFFF"
 
-# Seven of each, so that the colour cycle (7), markers and line styles (4) pair up anew 28 times.
+# Seven colours and eight markers have no common divisor: no two of the first 56 series share both.
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4D4D4D")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _LINES = ("-", "--", "-.", ":")
 
 
@@ -47,7 +47,7 @@ def context() -> AbstractContextManager[None]:
 
 
 def series_styles() -> Iterable[Series]:
-    """Endless: no two of the first 28 share all three, and the first seven differ in colour and marker."""
+    """Endless; the first seven differ in colour and in marker, the first 56 in one of the two."""
     return map(Series._make, zip(itertools.cycle(_COLORS), itertools.cycle(_MARKERS), itertools.cycle(_LINES)))
 
 
@@ -127,11 +127,10 @@ def scale_axis(axis: Axis, name: str, unit: str, largest: float) -> None:
     axis.set_label_text(f"{name} ({prefix}{unit})")
 
 
-def log2_axis(axes: Axes, values: pd.Series[Any], text: Callable[[float], str]) -> None:
+def log2_axis(axes: Axes, values: Iterable[float], text: Callable[[float], str]) -> None:
     """A logarithmic x axis with at most eight ticks, at powers of two; at least half an octave around a lone value."""
-    known = values[values > 0]
-    low = math.floor(math.log2(known.min()) - 0.25) if len(known) else 0
-    high = math.ceil(math.log2(known.max()) + 0.25) if len(known) else 1
+    known = [math.log2(value) for value in values if 0 < value < math.inf] or [0.0]
+    low, high = math.floor(min(known) - 0.25), math.ceil(max(known) + 0.25)
     step = max(1, math.ceil((high - low) / 7))
     axes.set_xscale("log", base=2)
     axes.set_xlim(2.0**low, 2.0**high)

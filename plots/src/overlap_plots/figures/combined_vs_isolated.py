@@ -29,8 +29,14 @@ NEEDS = {
 }
 
 _BARS = ("t_compute", "t_comm", "t_serial", "t_step")
+_LEGEND = (
+    (style.COMPUTE, "compute"),
+    (style.COMM, "communication"),
+    (style.SERIAL, "both in a row"),
+    (style.EXPOSED, "exposed"),
+)
 _MOST = 12
-_WIDTH = 42  # characters of a panel's title
+_WIDTH = 39  # characters of a panel's title
 
 
 def pages(run: Run, case: str) -> list[Page]:
@@ -62,9 +68,12 @@ def pages(run: Run, case: str) -> list[Page]:
 
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     unit = style.unit_of(frame, "t_step")
-    return [
-        artist for panel, (_, row) in zip(axes, frame.iterrows(), strict=False) for artist in _case(panel, row, unit)
-    ]
+    artists: list[Artist] = []
+    for panel, (_, row) in zip(axes, frame.iterrows(), strict=False):
+        artists += _case(panel, row, unit)
+    for color, name in _LEGEND:
+        artists += axes[0].plot([], [], "s", color=color, markersize=8, label=name)
+    return artists
 
 
 def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
@@ -72,27 +81,23 @@ def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
     hatch = "" if row["source"] == "measured" else "///"
     artists: list[Artist] = []
 
-    def bar(at: int, height: float, bottom: float, color: str, name: str) -> None:
+    def bar(at: int, height: float, bottom: float, color: str) -> None:
         face = style.face(color, row["status"])
         edge = color if noisy or not hatch else style.PAPER
-        bars = axes.bar(
-            [at], [height], 0.68, bottom, color=face, edgecolor=edge, linewidth=1.2, hatch=hatch, label=name
-        )
-        artists.extend(bars)
+        artists.extend(axes.bar([at], [height], 0.68, bottom, color=face, edgecolor=edge, linewidth=1.2, hatch=hatch))
 
-    bar(0, row["t_compute"], 0, style.COMPUTE, "compute")
-    bar(1, row["t_comm"], 0, style.COMM, "communication")
-    bar(2, row["t_serial"], 0, style.SERIAL, "both in a row")
+    bar(0, row["t_compute"], 0, style.COMPUTE)
+    bar(1, row["t_comm"], 0, style.COMM)
+    bar(2, row["t_serial"], 0, style.SERIAL)
     # The overlapped step is its compute and whatever stayed on the wall clock after it.
-    bar(3, np.fmin(row["t_step"], row["t_compute"]), 0, style.COMPUTE, "compute")
+    bar(3, np.fmin(row["t_step"], row["t_compute"]), 0, style.COMPUTE)
     if row["t_step"] > row["t_compute"]:
-        bar(3, row["t_step"] - row["t_compute"], row["t_compute"], style.EXPOSED, "exposed")
+        bar(3, row["t_step"] - row["t_compute"], row["t_compute"], style.EXPOSED)
     low, high = (pd.Series([row[f"{name}_{end}"] for name in _BARS]) for end in ("low", "high"))
     artists += style.interval(axes, "y", range(4), low, high, "#000000")
     if math.isfinite(row["t_ideal"]):
-        artists.append(
-            axes.axhline(row["t_ideal"], color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="bound")
-        )
+        dashes = (0, (4, 2))
+        artists.append(axes.axhline(row["t_ideal"], color="#000000", linestyle=dashes, linewidth=1.0, label="bound"))
 
     largest = float(np.nanmax([*(row[name] for name in _BARS), *high, 0.0]))
     axes.set_ylim(0, 1.08 * largest or 1.0)
@@ -110,5 +115,7 @@ def _title(row: pd.Series[Any]) -> str:
     spread = "" if "unknown" in (low, high) else f" [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
     rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
     noisy = ", noisy" if row["status"] == "noisy" else ""
-    name = "\n".join(textwrap.wrap(style.shorten(row["name"], 2 * _WIDTH - 6), _WIDTH))
+    # Lines break beside dots and at hyphens: "25 MiB" stays together.
+    words = style.shorten(row["name"], 2 * _WIDTH - 6).replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
+    name = "\n".join(textwrap.wrap(words, _WIDTH))
     return f"{name}\nhidden {share}{spread}{rounds}{noisy}"

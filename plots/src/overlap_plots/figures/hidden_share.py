@@ -23,6 +23,8 @@ NEEDS = {
     ).split()
 }
 
+_BALANCED = (0.6, 1.6)  # always in view: 1, where the bound has its peak, with an octave to each side
+
 
 def pages(run: Run, case: str) -> list[Page]:
     summary = derive.matching(run.tables["summary"].frame, case)
@@ -52,7 +54,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     style.log2_axis(over_bytes, frame["bytes"], style.iec)
     over_bytes.set_xlabel(f"{style.label(frame, 'bytes').replace(' (B)', '')} of one collective")
     for panel in (over_ratio, speedup):
-        style.log2_axis(panel, frame["ratio"], _ratio)
+        style.log2_axis(panel, [*frame["ratio"], *_BALANCED], _ratio)
         panel.set_xlabel("t_comm / t_compute (ratio)")
     speedup.set_ylabel(style.label(frame, "speedup"))
     artists += _bound(speedup, frame)

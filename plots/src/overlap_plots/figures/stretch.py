@@ -23,7 +23,7 @@ NEEDS = {
     ).split()
 }
 
-_MOST = 32
+_MOST = 24
 _SIDES = (  # column, colour, marker, where in the case's row
     ("compute_stretch", style.COMPUTE, "o", -0.2),
     ("comm_stretch", style.COMM, "s", 0.2),

@@ -13,7 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from overlap_plots import derive, style
-from overlap_plots.load import Column, Run, Trace
+from overlap_plots.load import Column, Run, RunError
 from overlap_plots.registry import Absent, Page
 
 TITLE = "Timeline"
@@ -26,6 +26,7 @@ NEEDS = {
 
 _MOST = 6
 _MOST_RANKS = 8
+_CHARACTER = 0.009  # width of one, as a share of the chart's
 _NEEDED = ["key", "launch", "arm", "replay", "rank", "lane", "kind", "role", "ready", "start", "end"]
 
 
@@ -49,38 +50,52 @@ def _operations(run: Run) -> pd.DataFrame:
     frame = run.frame("operations")
     if frame is not None and len(frame) and all(c in frame for c in _NEEDED):
         return frame
-    traced = pd.DataFrame([row for trace in run.traces() for row in _trace_rows(trace)], columns=_NEEDED)
+    # A timeline file tells its case but no launch: it is that of the first.
+    first_launch = run.tables["summary"].frame.groupby("key")["launch"].min()
+    rows = []
+    for path, trace in run.traces():
+        try:
+            rows += _trace_rows(trace)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{path} is no timeline of overlapbench ({error!r}); measure again with --timeline"
+            ) from error
+    traced = pd.DataFrame(rows, columns=_NEEDED)
+    traced["launch"] = traced["key"].map(first_launch)
     traced.attrs["columns"] = {"end": Column("end", "real", "s", "finished")}
     return traced
 
 
-def _trace_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Complete events of a Chrome trace: a process is a rank, a thread a lane, ``cat`` a role; microseconds."""
-    about = trace.document.get("otherData")
-    about = about if isinstance(about, Mapping) else {}
-    events = [e for e in trace.document["traceEvents"] if isinstance(e, Mapping)]
-    lanes = {
-        (e.get("pid"), e.get("tid")): str(e["args"]["name"])
-        for e in events
-        if e.get("ph") == "M" and e.get("name") == "thread_name" and isinstance(e.get("args"), Mapping)
+def _trace_rows(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The operations of a Chrome trace: its processes are ranks, its threads lanes, ``cat`` says the role. Times are
+    microseconds, and ``otherData`` says where among them the common origin lies."""
+    other = trace["otherData"]
+    names = {
+        (e["name"], e["pid"], e["tid"]): str(e["args"]["name"])
+        for e in trace["traceEvents"]
+        if e["ph"] == "M" and e["name"] in ("process_name", "thread_name")
     }
-    return [
-        {
-            "key": str(about.get("key", trace.name)),
-            "launch": float(about.get("launch", 0)),
-            "arm": "overlapped",
-            "replay": 0.0,
-            "rank": float(e["pid"]),
-            "lane": lanes.get((e.get("pid"), e.get("tid")), str(e.get("tid"))),
-            "kind": str(e.get("name", "")),
-            "role": str(e["cat"]),
-            "ready": math.nan,
-            "start": e["ts"] / 1e6,
-            "end": (e["ts"] + e["dur"]) / 1e6,
-        }
-        for e in events
-        if e.get("ph") == "X" and e.get("cat") in ("compute", "comm")
-    ]
+    rows = []
+    for e in trace["traceEvents"]:
+        if e["ph"] != "X" or e["cat"] not in ("compute", "comm"):
+            continue
+        begin = (e["ts"] - other["origin_us"]) / 1e6
+        seen = e["args"]["start_source"] != "ready"
+        rows.append(
+            {
+                "key": other["case"],
+                "arm": other["arm"],
+                "replay": 0.0,
+                "rank": float(names["process_name", e["pid"], 0].removeprefix("rank ")),
+                "lane": names["thread_name", e["pid"], e["tid"]],
+                "kind": e["name"],
+                "role": e["cat"],
+                "ready": math.nan if seen else begin,
+                "start": begin if seen else math.nan,
+                "end": begin + e["dur"] / 1e6,
+            }
+        )
+    return rows
 
 
 def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Page | None:
@@ -107,7 +122,7 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
         subtitle=derive.full_name(row) + (" · noisy" if row["status"] == "noisy" else ""),
         captions=[
             f"t_step {step} for one of {int(row['repeats'])} repeats, {derive.rounds_range(row.to_frame().T)}; "
-            f"drawn: the middle one of {recorded} recorded replays of the whole window.",
+            f"drawn: {'the one' if recorded == 1 else f'the middle one of {recorded}'} recorded, the whole window.",
             "Red: communication while nothing computed on its rank.",
         ],
         rounds=derive.rounds_range(row.to_frame().T),
@@ -120,13 +135,16 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     (panel,) = axes
     lanes = _lanes(frame)
+    bound = float(frame["bound"].iloc[0])
+    first = min(0.0, float(frame["begin"].min()))
+    last = float(np.nanmax([frame["end"].max(), bound]))
     artists: list[Artist] = []
     for row, (rank, lane) in enumerate(lanes):
         on_lane = frame[(frame["rank"] == rank) & (frame["lane"] == lane)]
         for (role, seen), operations in on_lane.groupby(["role", "seen"]):
             spans = list(zip(operations["begin"], operations["end"], strict=True))
             artists.append(_bars(panel, row, spans, str(role), bool(seen)))
-            artists += _words(panel, row, operations, frame["end"].max())
+            artists += _words(panel, row, operations, last - first)
         of_rank = frame[frame["rank"] == rank]
         computing = of_rank[of_rank["role"] == "compute"]
         talking = on_lane[on_lane["role"] == "comm"]
@@ -136,7 +154,6 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         if exposed:
             red = [(start, end - start) for start, end in exposed]
             artists.append(panel.broken_barh(red, (row - 0.4, 0.8), color=style.EXPOSED, zorder=2.2, label="exposed"))
-    bound = frame["bound"].iloc[0]
     if np.isfinite(bound):
         line = panel.axvline(bound, color="#000000", linestyle=(0, (4, 2)), linewidth=1.0, label="t_ideal (bound)")
         artists.append(line)
@@ -145,8 +162,6 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     )
     panel.set_ylim(len(lanes) - 0.5, -0.5)
     panel.grid(axis="x")
-    first = min(0.0, float(frame["begin"].min()))
-    last = float(np.nanmax([frame["end"].max(), bound]))
     panel.set_xlim(first, last + 0.02 * (last - first))
     style.scale_axis(panel.xaxis, "time since the common origin", style.unit_of(frame, "end"), last)
     return artists
@@ -181,5 +196,5 @@ def _words(axes: Axes, row: int, operations: pd.DataFrame, length: float) -> lis
             zorder=3,
         )
         for _, o in operations.iterrows()
-        if o["end"] - o["begin"] > 0.011 * len(o["kind"]) * length
+        if o["end"] - o["begin"] > _CHARACTER * (len(o["kind"]) + 2) * length
     ]
