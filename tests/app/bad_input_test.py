@@ -129,7 +129,7 @@ class BadInput(RunTest):
         for program in (PAIR, SELFCHECK):
             for backend in ("cuda", "model"):
                 with self.subTest(program=program.name, backend=backend):
-                    complaint = [f'backend "{backend}" cannot run here', "try --backend host"]
+                    complaint = [f'backend "{backend}" cannot run here', "--backend auto takes one that can"]
                     self.assert_refused(["--backend", backend], complaint, program, code=3)
 
     def test_the_self_check_complains_likewise(self):

@@ -22,16 +22,18 @@ from binaries import (
     start,
     table,
     wait_for,
+    words,
 )
 
 
 class NotWritable(RunTest):
     def test_a_full_disk_keeps_what_is_finished(self):
         """A limit of the size of files stands for the disk: the first case fits, the second does not."""
-        self.assertEqual(run(PAIR, *TINY, "--placement", "serial", "--out", self.out).returncode, 0)
+        many = [*TINY, *words("--min-samples 100 --max-samples 200"), "--out", self.out]  # more bytes than in run.json
+        self.assertEqual(run(PAIR, *many, "--placement", "serial").returncode, 0)
         kept = self.summary()
         limit = (self.out / "samples.csv").stat().st_size + 1000
-        both = [*TINY, *TWO, "--out", self.out, "--resume"]
+        both = [*many, *TWO, "--resume"]
         ran = run(PAIR, *both, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.assertEqual(ran.returncode, 1, ran.stderr)
         self.assertRegex(
