@@ -76,6 +76,7 @@ struct ReplayOptions {
   Launch launch = Launch::gated;
   Recording recording = Recording::spans;
   std::int64_t slot = 0;  // which copy of the rotating buffers: the same slots in every arm
+  bool evict = false;     // before the clock starts, empty the caches of what earlier replays left in them
 };
 
 // All times are seconds on one clock whose zero is the latest origin over the ranks. What was not seen is NaN.

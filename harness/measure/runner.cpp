@@ -129,7 +129,7 @@ Timings Runner::replay(Prepared& prepared, std::size_t arm, const Program& progr
                        Recording recording) {
   stop_if_interrupted();
   const Deadline::Watch watch(deadline_, program);
-  return prepared.run(arm, {.launch = options_.launch, .recording = recording, .slot = slot});
+  return prepared.run(arm, {.launch = options_.launch, .recording = recording, .slot = slot, .evict = true});
 }
 
 Tuning Runner::tune(const CaseSpec& spec) {

@@ -42,7 +42,7 @@ SCHEMAS: dict[str, Any] = {
         "precision:1 t_measure:s t_empty:s* t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 "
         "t_overlap:s t_exposed:s* hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s "
         "t_path:s compute_stretch:1 comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t "
-        "align_skew:s observer_ratio:1 core_distance:s core_distance_low:s core_distance_high:s busy_core_ratio:1 "
+        "align_skew:s observer_ratio:1 core_distance:s core_distance_low:s core_distance_high:s busy_core_slowdown:1 "
         "steal_share:1 foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t "
         "bus_bandwidth:B/s algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
     ),

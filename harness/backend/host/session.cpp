@@ -16,8 +16,8 @@ namespace {
 constexpr int most_ranks = 64;
 constexpr int most_threads = 1024;
 // Jobs under a millisecond scatter by 20 to 40 % on a shared machine, and handing the caches from one kind of work to
-// the other costs most of one; a window of 20 ms makes both small.
-constexpr Seconds window = milliseconds(20);
+// the other costs most of one; a window of 25 ms makes both small.
+constexpr Seconds window = milliseconds(25);
 // A change of the cores' distance by more than this is another placement of the cores, not scatter: near and far are a
 // factor of four apart.
 constexpr double distance_change = 1.6;
@@ -199,6 +199,10 @@ Timings Session::replay(const std::shared_ptr<Plan>& plan, bool shared_cores, co
   {
     const std::lock_guard lock(mutex_);
     current_ = plan;
+  }
+  if (options.evict) {
+    if (!evictor_) evictor_.emplace(cores_, topology_.last_level_cache(cores_));
+    run_on(evictor_->jobs());
   }
   workers_.place(jobs);
   if (options.launch == Launch::live) replay.opened = now();

@@ -5,10 +5,12 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/host/evictor.hpp"
 #include "backend/host/plan.hpp"
 #include "backend/host/probes.hpp"
 #include "backend/host/replay.hpp"
@@ -45,6 +47,7 @@ class Session final : public Backend {
   Groups groups_{topology_.last_level_cache(cores_)};
   StopFlag stop_;
   Workers workers_{topology_};
+  std::optional<Evictor> evictor_;  // made when first asked for
   CpuTimes cpu_times_;
   std::uint64_t replays_ = 0;
   mutable std::mutex mutex_;             // guards current_
