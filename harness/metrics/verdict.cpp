@@ -9,7 +9,7 @@ namespace ovl {
 namespace {
 
 constexpr double near_bound = 0.9;    // hides at least this: nothing left to tune
-constexpr double near_serial = 0.05;  // hides or loses at most this: as good as one after the other
+constexpr double near_serial = 0.1;   // hides or loses at most this: as good as one after the other
 constexpr double stretched = 1.1;     // takes this much longer than alone: slowed by the other
 
 // Whole per cent; adding zero turns a rounded -0 into 0.
