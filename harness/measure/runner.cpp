@@ -45,6 +45,12 @@ void require_sound(const std::vector<Program>& arms) {
   }
 }
 
+// Tables and timelines keep the first operations of each lane: a window of short ones has tens of thousands.
+void keep_first_of_each_lane(Timings& timings, int most) {
+  std::map<std::pair<Rank, LaneId>, int> seen;
+  std::erase_if(timings.operations, [&](const OperationTiming& op) { return ++seen[{op.rank, op.lane}] > most; });
+}
+
 std::string joined(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, "; ")); }
 
 }  // namespace
@@ -324,6 +330,7 @@ void Runner::instrument(Prepared& prepared, const std::vector<Program>& arms, Ca
       } else {
         isolated.push_back(timings);
       }
+      keep_first_of_each_lane(timings, kept_operations);
       result.instrumented.emplace_back(arm, std::move(timings));
     }
   }

@@ -72,6 +72,9 @@ struct CaseResult {
 // Told where a long case stands; called between replays only.
 using Progress = std::function<void(const std::string& phase, int rounds, Seconds elapsed, Interval watched)>;
 
+// Of each lane in an instrumented replay, as many operations go to operations.csv and the timeline.
+inline constexpr int kept_operations = 64;
+
 class Runner {
  public:
   // `interrupted` may be set from a signal handler: the case under way is then given up.

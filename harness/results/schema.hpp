@@ -18,7 +18,7 @@ const std::vector<Column>& common_summary_columns();
 // summary.csv of one bench: the common columns, then the bench's own.
 Schema summary_schema(const std::vector<Column>& own);
 
-// One row for each operation of the instrumented pass.
+// One row for each operation of the instrumented pass, the first ones of each lane (measure/runner.hpp).
 const Schema& operations_schema();
 
 // With --launches: one row a case, over its process launches.
