@@ -69,8 +69,13 @@ void print_plan(const std::vector<CaseSpec>& cases) {
   print_out(fmt::format("{} cases\n", cases.size()));
   for (const CaseSpec& spec : cases) print_out("  " + spec.name + "\n");
   if (cases.empty()) return;
-  const Program program = place(cases.front().build({}), cases.front().placement);
-  print_out(fmt::format("\nThe first one, overlapped (hash {}):\n{}", program_hash(program), print(program)));
+  try {
+    const Program program = place(cases.front().build({}), cases.front().placement);
+    print_out(fmt::format("\nThe first one, overlapped (hash {}):\n{}", program_hash(program), print(program)));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::impossible) throw;
+    print_out(fmt::format("\nThe first one will be a row with status unsupported: {}\n", error.what()));
+  }
 }
 
 void print_rows(Format format, const Schema& schema, const std::vector<Row>& rows) {
@@ -222,9 +227,9 @@ class Session {
   void measure_launches() {
     backend_.reset();  // the launches have the machine for themselves
     for (int launch = 0; launch < options_.launches; ++launch) {
-      print_message(fmt::format("launch {} of {}", launch + 1, options_.launches));
+      print_message(fmt::format("launch #{} of {}", launch, options_.launches));
       while (!measure_launch(launch)) {
-        print_message(fmt::format("launch {} of {} again, without the case that hangs", launch + 1, options_.launches));
+        print_message(fmt::format("launch #{} again, without the case that hangs", launch));
       }
     }
     directory_->write_table(launches_schema(), launch_rows(directory_->rows()));

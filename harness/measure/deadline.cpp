@@ -23,7 +23,7 @@ std::string operation_text(const Program& program, Rank rank, OpId id) {
 std::string progress_text(const Program& program, const std::vector<LaneProgress>& progress) {
   std::string text;
   for (const LaneProgress& p : progress) {
-    text += fmt::format("{}rank {} {}: enqueued {}, completed {}", text.empty() ? "" : "\n", p.rank.value,
+    text += fmt::format("{}rank {} {}: enqueued {}, completed {}", text.empty() ? "" : "; ", p.rank.value,
                         program.lanes.at(p.lane.index()).name, operation_text(program, p.rank, p.enqueued),
                         operation_text(program, p.rank, p.completed));
   }

@@ -52,7 +52,7 @@ class Deadline {
   std::thread thread_;
 };
 
-// "rank 0 comm: enqueued %3 all_reduce 25MiB f32, completed nothing", one line a lane.
+// "rank 0 comm: enqueued %3 all_reduce 25MiB f32, completed nothing", the lanes separated by "; ".
 std::string progress_text(const Program& program, const std::vector<LaneProgress>& progress);
 
 }  // namespace ovl

@@ -34,7 +34,7 @@ class Launches(RunTest):
         rows = table(self.out / "launches.csv")
         self.assertEqual([row["launches"] for row in rows], ["3", "3"])
         self.assertIn("Between launches", ran.stdout)
-        self.assertIn("launch 3 of 3", ran.stderr)
+        self.assertIn("launch #2 of 3", ran.stderr)
 
     def resume(self):
         ran = run(PAIR, *THREE, "--out", self.out, "--resume")

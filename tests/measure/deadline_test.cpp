@@ -54,9 +54,9 @@ TEST(Deadline, AHangIsAbortedAndReportedLaneByLane) {
   }
   EXPECT_EQ(deadline.report(), progress_text(program, backend.lanes));
   EXPECT_EQ(deadline.report(),
-            "rank 0 compute: enqueued %1 gemm 4x4x4 f32, completed %1 gemm 4x4x4 f32\n"
-            "rank 0 comm: enqueued %2 all_reduce 64 f32 comm=0, completed nothing\n"
-            "rank 1 compute: enqueued %1 gemm 4x4x4 f32, completed nothing\n"
+            "rank 0 compute: enqueued %1 gemm 4x4x4 f32, completed %1 gemm 4x4x4 f32; "
+            "rank 0 comm: enqueued %2 all_reduce 64 f32 comm=0, completed nothing; "
+            "rank 1 compute: enqueued %1 gemm 4x4x4 f32, completed nothing; "
             "rank 1 comm: enqueued nothing, completed nothing");
 }
 
