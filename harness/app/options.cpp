@@ -111,9 +111,11 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   bool include_launch = false;
   measuring.real("--precision", o.measure.stop.precision, 1e-6, 10,
                  "stop when the 95 % interval of the hidden share is narrower [0.05]");
-  measuring.whole("--min-samples", o.measure.stop.min_rounds, 2, most, "rounds at least [20]");
+  measuring.whole("--min-samples", o.measure.stop.min_rounds, 2, most,
+                  "rounds before --precision may stop a case [20]");
   measuring.whole("--max-samples", o.measure.stop.max_rounds, 2, most, "rounds at most [1000]");
-  measuring.duration("--max-time", o.measure.stop.max_time, "time for one case [8s]");
+  measuring.duration("--max-time", o.measure.stop.max_time,
+                     "time for the rounds of one case, whatever they reached [8s; 60s with --interleave block]");
   measuring.duration("--window", o.measure.window, "shorter operations repeat within one timed window [the backend's]");
   measuring.whole("--launches", o.launches, 1, 1000, "fresh processes that each measure every case [1]");
   measuring.value("--interleave", "sample: all arms once a round; block: 2 s on each arm [sample]",
@@ -149,6 +151,12 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
       for (std::string& value : split_list(axis.name, text)) values.push_back(std::move(value));
     }
     o.axes.set(axis.name, values.empty() ? split_list(axis.name, axis.fallback) : values);
+  }
+  if (o.measure.interleave == Interleave::block && app.count("--max-time") == 0) {
+    o.measure.stop.max_time = Seconds(60);  // a round takes 10 s
+  }
+  if (app.count("--out") > 0 && o.out.empty()) {
+    throw usage_error("--out \"\" names no directory", "", "type --out DIR, or leave it out to only print");
   }
   o.measure.launch = include_launch ? Launch::live : Launch::gated;
   if (launch_index >= 0) o.launch_index = launch_index;

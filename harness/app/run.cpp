@@ -246,7 +246,7 @@ class Session {
     if (end.code == 0) return true;
     const std::vector<Row>& rows = directory_->rows();
     const bool hung = rows.size() > finished && rows.back().at("status") == Value(std::string(name(Status::timeout)));
-    if (!hung) throw failure(fmt::format("launch {} {}", launch + 1, end.text), "", how_to_go_on());
+    if (!hung) throw failure(fmt::format("launch #{} {}", launch, end.text), "", how_to_go_on());
     return false;
   }
 

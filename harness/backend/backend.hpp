@@ -152,8 +152,8 @@ class Backend {
   // Probes the machine, about 2 ms; never while a replay runs.
   [[nodiscard]] virtual Conditions conditions() = 0;
   [[nodiscard]] virtual Support supports(const Program& program) const = 0;
-  // Ready to run: as after reset(). All programs declare the same lanes and buffers. Throws Error(failure) when memory
-  // runs out.
+  // Ready to run: as after reset(). All programs declare the same lanes and buffers. Throws Error(impossible) when
+  // memory runs out.
   [[nodiscard]] virtual std::unique_ptr<Prepared> prepare(std::vector<Program> arms, Data data, std::uint64_t seed) = 0;
   // Readable from another thread while run() hangs.
   [[nodiscard]] virtual std::vector<LaneProgress> progress() const = 0;

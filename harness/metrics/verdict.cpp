@@ -8,9 +8,9 @@
 namespace ovl {
 namespace {
 
-constexpr double near_bound = 0.9;    // hides at least this: nothing left to tune
-constexpr double near_serial = 0.1;   // hides or loses at most this: as good as one after the other
-constexpr double stretched = 1.1;     // takes this much longer than alone: slowed by the other
+constexpr double near_bound = 0.9;   // hides at least this: nothing left to tune
+constexpr double near_serial = 0.1;  // hides or loses at most this: as good as one after the other
+constexpr double stretched = 1.1;    // takes this much longer than alone: slowed by the other
 
 // Whole per cent; adding zero turns a rounded -0 into 0.
 double percent(double fraction) { return std::round(100 * fraction) + 0.0; }
@@ -54,6 +54,7 @@ std::string verdict(const ArmTimes& medians, Interval hidden_share, double compu
   if (hidden_share.low <= 0) return "no measurable overlap: " + hides + ", the interval is too wide to tell";
   if (hidden_share.low > 1) return hides + ": beyond the bound, so a part ran slower alone than it can; measure again";
   if (hidden_share.low >= near_bound) return hides + ": near the bound";
+  if (o.hidden_share > 1) return hides + ": nothing is left to hide, as far as the interval tells";
   return hides + ": " + why;
 }
 

@@ -45,6 +45,7 @@ std::string_view remedy(int error) {
     case EROFS:
     case EACCES:
     case EPERM:
+    case EEXIST:
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG: return "name a directory that you may write to with --out";

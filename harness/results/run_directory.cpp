@@ -200,6 +200,10 @@ RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, 
     throw usage_error("there is no run to resume in " + path.string(), "it has no run.json",
                       "leave out --resume to begin one");
   }
+  if (fs::exists(path / "summary.csv", error) && !fs::exists(path / "samples.csv", error)) {
+    throw usage_error("cannot resume the run in " + path.string(), "its samples.csv is missing, the primary data",
+                      "put it back, or name another --out");
+  }
   Descriptor held;
   if (lock == Lock::take) held = take_lock(path);
   if (lock == Lock::inherited) require_locked_by_parent(path);

@@ -20,6 +20,9 @@ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return v
 // A window has at most about this many GEMM operations; where more are wanted, each repeats on its own data.
 constexpr std::int64_t most_gemms = 256;
 
+// Each copy has pages of its own: that many different ones are beyond any cache, however small they are.
+constexpr std::int64_t most_sets = 4096;
+
 // How the operations of one kind rotate through memory: as many different sets of operands as fit in one window are
 // slices of the buffers, the rest are copies for the following replays.
 struct Rotation {
@@ -28,8 +31,8 @@ struct Rotation {
 };
 
 Rotation rotate(Bytes over, Bytes footprint, std::int64_t operations) {
-  const std::int64_t sets =
-      std::max<std::int64_t>(1, divide_up(over.value(), std::max<std::int64_t>(1, footprint.value())));
+  const std::int64_t wanted = divide_up(over.value(), std::max<std::int64_t>(1, footprint.value()));
+  const std::int64_t sets = std::clamp<std::int64_t>(wanted, 1, most_sets);
   const std::int64_t slices = std::min(operations, sets);
   return {slices, static_cast<int>(divide_up(sets, slices))};
 }

@@ -31,7 +31,8 @@ struct PairSpec {
   // Pairs of GEMM and collective in one timed window.
   std::int64_t repeats = 1;
   // The operands of the GEMMs, and those of the collectives, each rotate over at least this much memory of all ranks:
-  // an arm that runs one kind alone then finds its data in a cache as little as the overlapped one does.
+  // an arm that runs one kind alone then finds its data in a cache as little as the overlapped one does. At most over
+  // 4096 different ones of each.
   Bytes rotate_over = Bytes(0);
 };
 

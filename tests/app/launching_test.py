@@ -70,7 +70,7 @@ class Launches(RunTest):
         os.kill(int(launch), signal.SIGKILL)
         _, err = parent.communicate(timeout=PATIENCE)
         self.assertEqual(parent.returncode, 1)
-        self.assertRegex(err.splitlines()[-1], "launch 1 was killed by a signal: Killed; continue with: ")
+        self.assertRegex(err.splitlines()[-1], "launch #0 was killed by a signal: Killed; continue with: ")
         self.resume()
 
 

@@ -32,8 +32,8 @@ Arena::Arena(const std::vector<Buffer>& buffers) {
   const auto size = static_cast<std::size_t>(round_up(end, huge_page) + huge_page);
   void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw failure("out of memory", "a rank's buffers need " + format_bytes(Bytes(end)),
-                  "use fewer ranks, smaller sizes or fewer buffer copies");
+    throw impossible_error("out of memory", "a rank's buffers need " + std::to_string(end >> 20) + " MiB",
+                           "use fewer ranks or smaller sizes");
   }
   mapping_ = std::unique_ptr<std::byte, UnmapPages>(static_cast<std::byte*>(mapped), UnmapPages{size});
   madvise(mapped, size, MADV_HUGEPAGE);  // advice only: without it everything works, at more translation misses

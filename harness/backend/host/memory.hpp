@@ -20,7 +20,7 @@ struct UnmapPages {
 class Arena {
  public:
   // Room for all copies of all buffers. Nothing is touched yet: the first writer's memory node gets the pages. Throws
-  // Error(failure) when the system has no more.
+  // Error(impossible) when the system has no more.
   explicit Arena(const std::vector<Buffer>& buffers);
 
   [[nodiscard]] std::byte* copy(BufferId buffer, int copy) const;
