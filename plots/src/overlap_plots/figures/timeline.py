@@ -122,7 +122,8 @@ def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Pa
         subtitle=derive.full_name(row) + (" · noisy" if row["status"] == "noisy" else ""),
         captions=[
             f"t_step {step} for one of {int(row['repeats'])} repeats, {derive.rounds_range(row.to_frame().T)}; "
-            f"drawn: {'the one' if recorded == 1 else f'the middle one of {recorded}'} recorded, the first operations of each lane (operations.csv keeps no more).",
+            f"drawn: {'the one' if recorded == 1 else f'the middle one of {recorded}'} recorded, "
+            "the first operations of each lane (operations.csv keeps no more).",
             "Red: communication while nothing computed on its rank.",
         ],
         rounds=derive.rounds_range(row.to_frame().T),
