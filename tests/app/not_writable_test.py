@@ -38,7 +38,7 @@ class NotWritable(RunTest):
         self.assertEqual(ran.returncode, 1, ran.stderr)
         self.assertRegex(
             ran.stderr.splitlines()[-1],
-            r"\Aoverlap-pair: cannot write \S+/(samples\.csv|run\.json): File too large; make room and type the same command with",
+            r"\Aoverlap-pair: cannot write \S+/(samples\.csv|run\.json): File too large; make room and type the same",
         )
         self.assertEqual(self.summary(), kept)
         self.assertEqual(
