@@ -52,7 +52,7 @@ clang-format-14     -           formatting differs by version, so this one
 clang               clang++     the second compiler
 clang-tidy          clang-tidy  finds bugs in C++
 shellcheck          shellcheck  finds bugs in scripts
-nodejs              node        runs Perfetto's trace processor on a timeline
+nodejs              node        runs the trace processor of Perfetto on a timeline
 '
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
