@@ -165,7 +165,7 @@ int run(const std::string& program, const std::function<int()>& body) {
 
 }  // namespace
 
-void OptionGroup::value(const std::string& option, const std::string& help, Read read) const {
+void OptionGroup::value(const std::string& option, const std::string& help, const Read& read) const {
   app_.add_option_function<std::string>(option, read, help)
       ->group(name_)
       ->type_name("")

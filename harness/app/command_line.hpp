@@ -27,7 +27,7 @@ class OptionGroup {
 
   OptionGroup(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
 
-  void value(const std::string& option, const std::string& help, Read read) const;
+  void value(const std::string& option, const std::string& help, const Read& read) const;
   void list(const std::string& option, std::vector<std::string>& target, const std::string& help) const;
   void text(const std::string& option, std::string& target, const std::string& help) const;
   void flag(const std::string& option, bool& target, const std::string& help) const;

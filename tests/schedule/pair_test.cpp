@@ -17,9 +17,6 @@
 namespace ovl {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
-
 std::vector<Operation> of_kind(const Program& program, std::string_view kind) {
   std::vector<Operation> found;
   for (const Operation& op : program.classes.at(0).body) {
