@@ -2,9 +2,9 @@
 //
 // How much of a collective hides behind a GEMM on this machine?
 //
-// Varies: the GEMM's shape, the collective, its bytes, dtype, placement, waiting, channels. Held: both run on every
-// rank and do not depend on each other, so everything could hide. What would prove the harness wrong: a hidden share
-// away from zero for the placement `serial`, or above one anywhere.
+// Varies: the GEMM's shape, the collective, its bytes, dtype, placement, waiting, channels, progress. Held: both run on
+// every rank and do not depend on each other, so everything could hide. What would prove the harness wrong: a hidden
+// share away from zero for the placement `serial`, or above one anywhere.
 #include <fmt/format.h>
 
 #include "app/bench.hpp"
@@ -20,43 +20,33 @@ using namespace ovl;
 
 // What a user typed for one case, as typed: names and key are made of it.
 struct Asked {
-  std::string gemm, collective, bytes, dtype, placement, waiting, channels, buffers;
+  std::string gemm, collective, bytes, dtype, placement, waiting, channels, buffers, progress;
   bool balance = false;
 };
 
 std::vector<Asked> product(const AxisValues& axes) {
-  std::vector<Asked> all;
-  for (const auto& placement : axes["placement"]) {
-    for (const auto& waiting : axes["waiting"]) {
-      for (const auto& channels : axes["channels"]) {
-        for (const auto& buffers : axes["buffers"]) {
-          for (const auto& dtype : axes["dtype"]) {
-            for (const auto& collective : axes["collective"]) {
-              for (const auto& gemm : axes["gemm"]) {
-                for (const auto& list : axes["bytes"]) {
-                  for (const Bytes bytes : parse_byte_list(list)) {
-                    all.push_back({gemm, collective, format_bytes(bytes), dtype, placement, waiting, channels, buffers,
-                                   axes.on("balance")});
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
-    }
+  Asked common;
+  common.balance = axes.on("balance");
+  std::vector<Asked> all{common};
+  const auto multiply = [&](const std::vector<std::string>& values, std::string Asked::*axis) {
+    all = multiplied(all, values, axis);
+  };
+  std::vector<std::string> progress;
+  for (const std::string& mode : axes["progress"]) progress.push_back(progress_name(parse_progress(mode)));
+  std::vector<std::string> sizes;
+  for (const std::string& list : axes["bytes"]) {
+    for (const Bytes bytes : parse_byte_list(list)) sizes.push_back(format_bytes(bytes));
   }
+  multiply(axes["placement"], &Asked::placement);
+  multiply(progress, &Asked::progress);
+  multiply(axes["waiting"], &Asked::waiting);
+  multiply(axes["channels"], &Asked::channels);
+  multiply(axes["buffers"], &Asked::buffers);
+  multiply(axes["dtype"], &Asked::dtype);
+  multiply(axes["collective"], &Asked::collective);
+  multiply(axes["gemm"], &Asked::gemm);
+  multiply(sizes, &Asked::bytes);
   return all;
-}
-
-int parse_channels(const std::string& text) {
-  constexpr int most = 64;
-  if (text.empty() || text.size() > 2 || text.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(text) > most) {
-    throw usage_error("channels \"" + text + "\" is not a number of channels", fmt::format("it is from 0 to {}", most),
-                      "type for example --channels 1,2");
-  }
-  return std::stoi(text);
 }
 
 CaseSpec make_case(const Asked& asked, const CaseContext& context) {
@@ -66,22 +56,24 @@ CaseSpec make_case(const Asked& asked, const CaseContext& context) {
                 .n = shape.n,
                 .k = shape.k,
                 .collective = parse_enum<CollectiveKind>(asked.collective),
-                .bytes = parse_bytes(asked.bytes),
+                .bytes = parse_size(asked.bytes, parse_enum<DType>(asked.dtype)),
                 .dtype = parse_enum<DType>(asked.dtype),
                 .transport = context.transport,
                 .channels = parse_channels(asked.channels),
                 .waiting = parse_enum<Waiting>(asked.waiting),
                 .memory = parse_enum<Memory>(asked.buffers),
+                .progress = parse_progress(asked.progress),
                 .rotate_over = context.backend.last_level_cache * 2};
   CaseSpec spec;
-  spec.name =
-      fmt::format("pair/{}/{}/{}/{}/{}/{}/c{}/{}{}", asked.gemm, asked.collective, asked.bytes, asked.dtype,
-                  asked.placement, asked.waiting, asked.channels, asked.buffers, asked.balance ? "/balance" : "");
+  spec.name = fmt::format("pair/{}/{}/{}/{}/{}/{}/c{}/{}{}{}", asked.gemm, asked.collective, asked.bytes, asked.dtype,
+                          asked.placement, asked.waiting, asked.channels, asked.buffers,
+                          asked.progress == "auto" ? "" : "/" + asked.progress, asked.balance ? "/balance" : "");
   spec.key = fmt::format(
       "pair gemm={} collective={} bytes={} dtype={} placement={} waiting={} channels={} buffers={} "
-      "balance={} ranks={} transport={}",
+      "balance={} ranks={} transport={}{}",
       asked.gemm, asked.collective, asked.bytes, asked.dtype, asked.placement, asked.waiting, asked.channels,
-      asked.buffers, asked.balance ? "on" : "off", context.ranks, context.transport);
+      asked.buffers, asked.balance ? "on" : "off", context.ranks, context.transport,
+      asked.progress == "auto" ? "" : " progress=" + asked.progress);
   spec.placement_name = asked.placement;
   spec.placement = parse_placement(asked.placement);
   spec.balance = asked.balance;
@@ -125,6 +117,7 @@ const Bench bench{
              waiting_axis(),
              channels_axis(),
              buffers_axis(),
+             progress_axis(),
              {"balance", "repeat the GEMM until it takes about as long as the collective", "", true}},
     .columns = {{"gemm", ColumnType::text, "", "shape as asked for"},
                 {"m", ColumnType::integer, "1", "rows of the product, on every rank"},

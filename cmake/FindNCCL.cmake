@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # NCCL from the system's packages, from NCCL_HOME, or from the wheel's layout (which ships libnccl.so.2 and no plain .so).
 # Defines NCCL_FOUND, NCCL_VERSION (read from the header, since a package's name may lie) and the target NCCL::nccl.
-# Call it after find_package(CUDAToolkit), whose folders are searched as well.
+# Call it after find_package(CUDAToolkit), whose folders are searched as well. Folder before name: a plain .so in a later
+# folder must not win over the wheel that NCCL_HOME names.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS $ENV{NCCL_HOME}/include ${CUDAToolkit_INCLUDE_DIRS})
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS $ENV{NCCL_HOME}/lib ${CUDAToolkit_LIBRARY_DIR})
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS $ENV{NCCL_HOME}/lib ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 
 if(NCCL_INCLUDE_DIR)

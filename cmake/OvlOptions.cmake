@@ -4,9 +4,9 @@ set(OVL_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread
 
 add_library(ovl_options INTERFACE)
 target_compile_features(ovl_options INTERFACE cxx_std_20)
-target_compile_options(
-  ovl_options
-  INTERFACE
+# For the host compiler, when it compiles C++. nvcc's own passes take none of these: what its host pass makes of our kernels
+# is its code, so it only reports what the device compiler and the two general groups find.
+set(cxx_warnings
     -Wall
     -Wextra
     -Wpedantic
@@ -22,12 +22,21 @@ target_compile_options(
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> # ... and unset members in a moved std::variant (bug 105562)
     $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas> # `GCC ivdep` is for the other compiler
     $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
+set(cuda_warnings -Xcompiler=-Wall,-Wextra,-Wshadow
+                  $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror=all-warnings> $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Xcompiler=-Werror>)
+target_compile_options(ovl_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_warnings}>"
+                                             "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 target_include_directories(ovl_options INTERFACE ${PROJECT_SOURCE_DIR}/harness ${PROJECT_SOURCE_DIR})
 if(OVL_SANITIZE)
-  target_compile_options(ovl_options INTERFACE -fsanitize=${OVL_SANITIZE} -fno-omit-frame-pointer -g1)
+  set(sanitize -fsanitize=${OVL_SANITIZE} -fno-omit-frame-pointer -g1)
   if(OVL_SANITIZE MATCHES undefined)
-    target_compile_options(ovl_options INTERFACE -fno-sanitize-recover=undefined)
+    list(APPEND sanitize -fno-sanitize-recover=undefined)
   endif()
+  # To the host compiler, which nvcc passes lists to with a comma between the entries.
+  string(REPLACE "," "\\," cuda_sanitize "${sanitize}")
+  list(TRANSFORM cuda_sanitize PREPEND -Xcompiler=)
+  target_compile_options(ovl_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitize}>"
+                                               "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_sanitize}>")
   target_link_options(ovl_options INTERFACE -fsanitize=${OVL_SANITIZE})
 endif()
 

@@ -45,14 +45,20 @@ TEST_PACKAGES='
 libgtest-dev        -           GoogleTest
 libgmock-dev        -           GoogleTest
 python3-venv        -           keeps the Python test tools in .venv
-libopenmpi-dev      -           the comparison with MPI_Allreduce
-openmpi-bin         mpirun      starts that comparison
+libopenmpi-dev      -           the mpi transport, over Open MPI
+openmpi-bin         mpiexec.openmpi  starts its processes
+libmpich-dev        -           the mpi transport, over MPICH
+mpich               mpiexec.mpich    starts its processes
 ccache              ccache      a second build is quick
 clang-format-14     -           formatting differs by version, so this one
 clang               clang++     the second compiler
 clang-tidy          clang-tidy  finds bugs in C++
 shellcheck          shellcheck  finds bugs in scripts
-nodejs              node        runs the trace processor of Perfetto on a timeline
+nodejs              node        runs the trace processor of Perfetto on a timeline, and the arithmetic of the lab page
+'
+# Ubuntu has Chromium as a snap only: there the browser test of the lab page is skipped, and says so.
+grep -qs '^ID=ubuntu' /etc/os-release || TEST_PACKAGES+='
+chromium            chromium    shows the lab page to its test
 '
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -126,4 +132,18 @@ plot_python() {
       return
     fi
   done
+}
+
+# ------------------------------------------------------------------------------------------------------------------ runs
+
+# new_run [<what>]: results/<host>[-<what>]-<date>, with a number when that is taken.
+new_run() {
+  local base name number=2
+  base=results/$(uname -n | tr -c '[:alnum:]\n' - | cut -c1-40)${1:+-$1}-$(date -u +%Y-%m-%d)
+  name=$base
+  while [ -e "$name" ]; do
+    name=$base-$number
+    number=$((number + 1))
+  done
+  printf '%s\n' "$name"
 }

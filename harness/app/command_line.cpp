@@ -196,22 +196,25 @@ void OptionGroup::real(const std::string& option, double& target, double low, do
   });
 }
 
-// As people type it: 500us, 20ms, 8s, 2min. A number without a unit is seconds.
+Seconds parse_duration(const std::string& what, const std::string& text, bool zero) {
+  constexpr double most = 1e6;  // seconds: eleven days, and far from what overflows a clock
+  static const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, ec] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const auto unit = units.find(std::string(rest, static_cast<std::size_t>(end - rest)));
+  const bool possible = number > 0 || (zero && number == 0);
+  if (ec != std::errc{} || unit == units.end() || !possible || !(number * unit->second <= most)) {
+    throw usage_error(
+        what + " \"" + text + "\" is not a duration",
+        fmt::format("it is a positive number{} with us, ms, s or min, at most 1000000 s", zero ? ", or 0," : ""),
+        "type for example 20ms or 8s");
+  }
+  return Seconds(number * unit->second);
+}
+
 void OptionGroup::duration(const std::string& option, Seconds& target, const std::string& help) const {
-  value(option, help, [&target, option](const std::string& text) {
-    constexpr double most = 1e6;  // seconds: eleven days, and far from what overflows a clock
-    static const std::map<std::string, double> units{{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
-    double number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, ec] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-    const auto unit = units.find(std::string(rest, static_cast<std::size_t>(end - rest)));
-    if (ec != std::errc{} || unit == units.end() || !(number > 0) || !(number * unit->second <= most)) {
-      throw usage_error(option + " \"" + text + "\" is not a duration",
-                        "it is a positive number with us, ms, s or min, at most 1000000 s",
-                        "type for example 20ms or 8s");
-    }
-    target = Seconds(number * unit->second);
-  });
+  value(option, help, [&target, option](const std::string& text) { target = parse_duration(option, text); });
 }
 
 std::int64_t OptionGroup::parse_whole(const std::string& option, const std::string& text, std::int64_t low,

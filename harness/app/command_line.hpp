@@ -50,6 +50,10 @@ class OptionGroup {
   std::string name_;
 };
 
+// As people type it: 500us, 20ms, 8s, 2min. A number without a unit is seconds. `zero`: that is one too. `what` is the
+// option for the complaint. Throws Error(usage).
+Seconds parse_duration(const std::string& what, const std::string& text, bool zero = false);
+
 // Adds --config: a TOML file of the same options, without sections. Call it after the last option.
 void add_config_file(CLI::App& app);
 

@@ -48,7 +48,12 @@ void report(benchmark::State& state, const EntryReport& result) {
 
 }  // namespace
 
-GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags) : flags_(std::move(flags)) {
+GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags, bool quiet) : flags_(std::move(flags)) {
+  if (quiet) {
+    std::erase_if(flags_, [](const std::string& flag) {
+      return flag.starts_with("--benchmark_") && !flag.starts_with("--benchmark_filter=");
+    });
+  }
   const auto value_of = [](const std::string& flag, const std::string& name, std::string& value) {
     if (flag.starts_with(name + "=")) value = flag.substr(name.size() + 1);
   };
@@ -78,19 +83,21 @@ void GoogleBenchmark::check(const std::vector<std::string>& names) const {
 
 void GoogleBenchmark::require_selection(const std::vector<std::string>& names) const {
   if (filter_.empty() || filter_ == "all") return;
-  const bool negative = filter_.front() == '-';
   try {
-    const std::regex pattern(filter_.substr(negative ? 1 : 0), std::regex::extended);
-    const auto selects = [&](const std::string& name) {
-      return std::regex_search(name + entry_suffix, pattern) != negative;
-    };
-    if (std::any_of(names.begin(), names.end(), selects)) return;
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return selects(name); })) return;
   } catch (const std::regex_error& error) {
     throw usage_error("--benchmark_filter \"" + filter_ + "\" is no regular expression", error.what(),
                       "type for example --benchmark_filter=/serial/");
   }
   throw usage_error("--benchmark_filter \"" + filter_ + "\" selects nothing", "",
                     "--benchmark_list_tests prints the names");
+}
+
+bool GoogleBenchmark::selects(const std::string& name) const {
+  if (filter_.empty() || filter_ == "all") return true;
+  const bool negative = filter_.front() == '-';
+  const std::regex pattern(filter_.substr(negative ? 1 : 0), std::regex::extended);
+  return std::regex_search(name + entry_suffix, pattern) != negative;
 }
 
 void GoogleBenchmark::run(const std::vector<Entry>& entries) {

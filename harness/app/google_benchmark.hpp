@@ -27,7 +27,8 @@ struct Entry {
 class GoogleBenchmark {
  public:
   // `flags`: argv[0] and the --benchmark_* words that parse_command_line() has checked.
-  explicit GoogleBenchmark(std::vector<std::string> flags);
+  // `quiet`: it lists, prints and writes nothing, because another process of the run does; the filter stays.
+  explicit GoogleBenchmark(std::vector<std::string> flags, bool quiet = false);
 
   // The user asked for its own output on standard output (--benchmark_format), or only for the list of names.
   [[nodiscard]] bool owns_output() const { return !format_.empty(); }
@@ -36,6 +37,9 @@ class GoogleBenchmark {
   // What Google Benchmark would find out too late, or not tell: throws Error(usage) when --benchmark_filter is no
   // regular expression or selects no entry of these names, Error(failure) when --benchmark_out cannot be written.
   void check(const std::vector<std::string>& names) const;
+
+  // Whether --benchmark_filter lets an entry of this name pass.
+  [[nodiscard]] bool selects(const std::string& name) const;
 
   // Measures every entry that passes --benchmark_filter, in order. The first exception ends the run and is thrown on.
   void run(const std::vector<Entry>& entries);

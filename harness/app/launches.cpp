@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "app/interrupt.hpp"
 #include "app/report.hpp"
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "results/schema.hpp"
 #include "stats/student.hpp"
 #include "stats/summary.hpp"
@@ -21,39 +23,54 @@
 namespace ovl {
 namespace {
 
+bool known(const Row& row, const std::string& name) { return std::holds_alternative<double>(row.at(name)); }
+
+// Empty unless all rows have it.
 std::vector<double> column(const std::vector<const Row*>& rows, const std::string& name) {
   std::vector<double> values;
-  for (const Row* row : rows) values.push_back(std::get<double>(row->at(name)));
+  for (const Row* row : rows) {
+    if (!known(*row, name)) return {};
+    values.push_back(std::get<double>(row->at(name)));
+  }
   return values;
 }
 
 void set_prediction(Row& row, const std::string& name, const std::vector<double>& values) {
-  const Interval interval = prediction_interval(values);
+  if (values.empty()) return;
+  const Interval interval = prediction_interval(values, values.size());
   row.set(name, median(values)).set(name + "_low", interval.low).set(name + "_high", interval.high);
 }
 
-// Launches whose value the others predict.
-std::int64_t agreeing(const std::vector<double>& values) {
-  std::int64_t agree = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::vector<double> others = values;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    if (prediction_interval(others).contains(values[i])) ++agree;
-  }
-  return agree;
-}
-
-std::string number(const Row& row, std::string_view name) {
+std::string percent(const Row& row, std::string_view name) {
   const auto* value = std::get_if<double>(&row.at(name));
   return value == nullptr ? "?" : fmt::format("{:.1f}", 100 * *value);
 }
 
+std::string seconds(const Row& row, std::string_view name) {
+  const auto* value = std::get_if<double>(&row.at(name));
+  return value == nullptr ? "?" : format_seconds(Seconds(*value));
+}
+
+// Of the hidden share, or of the time of communication where a bench has no share.
+std::string watched_text(const Row& row) {
+  if (!known(row, "hidden_share")) {
+    return fmt::format("{} [{}, {}]", seconds(row, "t_comm"), seconds(row, "t_comm_low"), seconds(row, "t_comm_high"));
+  }
+  return fmt::format("{} % [{}, {}], seen {} .. {}", percent(row, "hidden_share"), percent(row, "hidden_share_low"),
+                     percent(row, "hidden_share_high"), percent(row, "hidden_share_least"),
+                     percent(row, "hidden_share_most"));
+}
+
 }  // namespace
 
-LaunchEnd run_launch(const std::vector<std::string>& command_line, int index) {
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, std::int64_t common_parent) {
   std::vector<std::string> words = command_line;
   words.emplace_back("--launch-index");
   words.push_back(std::to_string(index));
+  if (common_parent > 0) {
+    words.emplace_back("--launch-parent");
+    words.push_back(std::to_string(common_parent));
+  }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -83,7 +100,7 @@ std::vector<Row> launch_rows(const std::vector<Row>& summary) {
   std::vector<std::string> keys;  // in the order of the cases
   std::map<std::string, std::vector<const Row*>> by_key;
   for (const Row& row : summary) {
-    if (!std::holds_alternative<double>(row.at("hidden_share"))) continue;
+    if (!known(row, "t_comm")) continue;
     const auto& key = std::get<std::string>(row.at("key"));
     if (!by_key.contains(key)) keys.push_back(key);
     by_key[key].push_back(&row);
@@ -92,32 +109,36 @@ std::vector<Row> launch_rows(const std::vector<Row>& summary) {
   for (const std::string& key : keys) {
     const std::vector<const Row*>& launches = by_key[key];
     const std::vector<double> shares = column(launches, "hidden_share");
+    const std::vector<double> watched = shares.empty() ? column(launches, "t_comm") : shares;
     Row& row = rows.emplace_back(launches_schema());
     row.set("key", key).set("launches", static_cast<std::int64_t>(launches.size()));
     for (const char* time : {"t_compute", "t_comm", "t_step"}) set_prediction(row, time, column(launches, time));
     set_prediction(row, "hidden_share", shares);
-    row.set("hidden_share_least", quantile(shares, 0)).set("hidden_share_most", quantile(shares, 1));
-    const std::int64_t agree = agreeing(shares);
-    row.set("agree", agree);
+    if (!shares.empty()) {
+      row.set("hidden_share_least", quantile(shares, 0)).set("hidden_share_most", quantile(shares, 1));
+    }
+    const std::size_t agree = agreeing(watched);
+    row.set("agree", static_cast<std::int64_t>(agree));
     const std::string verdict =
-        shares.size() < 5 ? "fewer than five launches: no claim between runs"
-                          : fmt::format("{} of {} launches lie where the others predict", agree, shares.size());
+        watched.size() < 5 ? "fewer than five launches: no claim between runs"
+                           : fmt::format("{} of {} launches lie where the others predict", agree, watched.size());
     row.set("verdict", verdict);
   }
   return rows;
 }
 
 std::string launches_text(const std::vector<Row>& launches) {
-  std::string text = "Between launches (hidden share, and where 95 % of further launches lie):\n";
+  const bool shares =
+      std::any_of(launches.begin(), launches.end(), [](const Row& row) { return known(row, "hidden_share"); });
+  std::string text =
+      fmt::format("Between launches ({}, and where as many further launches all lie in 95 % of cases):\n",
+                  shares ? "hidden share" : "time of communication, idle");
   std::vector<std::string> keys;
   for (const Row& row : launches) keys.push_back(std::get<std::string>(row.at("key")));
   const std::vector<std::string> names = distinguishing_names(keys);
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    const Row& row = launches[i];
-    text += fmt::format("  {}: {} % [{}, {}], seen {} .. {}, {}\n", names[i], number(row, "hidden_share"),
-                        number(row, "hidden_share_low"), number(row, "hidden_share_high"),
-                        number(row, "hidden_share_least"), number(row, "hidden_share_most"),
-                        std::get<std::string>(row.at("verdict")));
+    text += fmt::format("  {}: {}, {}\n", names[i], watched_text(launches[i]),
+                        std::get<std::string>(launches[i].at("verdict")));
   }
   return text;
 }

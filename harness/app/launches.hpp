@@ -4,6 +4,7 @@
 // with every process, and no number of samples inside one sees that.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,16 @@ struct LaunchEnd {
   std::string text;
 };
 
-// Runs this program again with the same command line as launch `index` of the run in --out, and waits. Interrupts are
+// Runs this program again with the same command line as launch `index` of the run in --out, and waits. `parent` is
+// passed on as what the processes of one machine have in common (launched_by()); 0: nothing. Interrupts are
 // passed on to it, and it does not outlive this process for longer than a replay. Throws Error(failure) when it cannot
 // be started.
-LaunchEnd run_launch(const std::vector<std::string>& command_line, int index);
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, std::int64_t parent = 0);
 
-// launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is for one
-// further launch (Student t over the launches' medians, stats/student.hpp); `agree` counts the launches whose value
-// lies in the interval that the others predict.
+// launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is
+// where as many further launches lie, all of them, in 95 % of cases (Student t over the launches' medians,
+// stats/student.hpp); `agree` counts the launches whose hidden share, or where a bench has none whose t_comm, lies
+// where the others predict, in the same sense.
 std::vector<Row> launch_rows(const std::vector<Row>& summary);
 
 // Those rows for people.

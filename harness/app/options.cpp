@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -15,17 +16,22 @@
 namespace ovl {
 namespace {
 
-std::vector<int> parse_cores(const std::string& text) {
-  std::vector<int> cores;
-  for (const std::string& core : split_list("cores", text)) {
-    int number = -1;
-    const auto [rest, ec] = std::from_chars(core.data(), core.data() + core.size(), number);
-    if (ec != std::errc{} || *rest != '\0' || number < 0) {
-      throw usage_error("--cores \"" + text + "\" is not a list of core numbers", "", "type for example --cores 0,1");
-    }
-    cores.push_back(number);
+bool has_axis(const Bench& bench, const std::string& name) {
+  return std::any_of(bench.axes.begin(), bench.axes.end(), [&](const Axis& axis) { return axis.name == name; });
+}
+
+// 0: the backend's choice.
+int parse_ranks(const std::string& axis, const std::string& text, int most) {
+  if (text == "default") return 0;
+  int ranks = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, ec] = std::from_chars(text.data(), end, ranks);
+  if (ec != std::errc{} || rest != end || ranks < 1 || ranks > most) {
+    throw usage_error(fmt::format("--{} \"{}\" is not a number of {}", axis, text, axis),
+                      fmt::format("it is a whole number from 1 to {}, or default", most),
+                      fmt::format("type for example --{} 2,4", axis));
   }
-  return cores;
+  return ranks;
 }
 
 // What only several options together make wrong.
@@ -40,6 +46,13 @@ void require_consistent(const Options& o) {
       throw usage_error(flag.substr(0, flag.find('=')) + " does not go with --launches",
                         "every launch would write its own", "leave one of them out; --format csv has all launches");
     }
+  }
+  if (o.fit && o.format == Format::text) {
+    throw usage_error("--fit chooses between two tables", "the text output has both", "add --format csv or json");
+  }
+  if (!o.machine.empty() && o.backend != "model") {
+    throw usage_error("--machine describes a machine to the model backend", "the others measure the one they run on",
+                      "add --backend model, or leave it out");
   }
   if (!o.out.empty() && !release_build() && !o.allow_debug) {
     throw usage_error("results are only written by a Release build",
@@ -72,6 +85,19 @@ std::vector<std::string> split_list(const std::string& option, const std::string
   }
 }
 
+std::vector<int> parse_cores(const std::string& text) {
+  std::vector<int> cores;
+  for (const std::string& core : split_list("cores", text)) {
+    int number = -1;
+    const auto [rest, ec] = std::from_chars(core.data(), core.data() + core.size(), number);
+    if (ec != std::errc{} || *rest != '\0' || number < 0) {
+      throw usage_error("--cores \"" + text + "\" is not a list of core numbers", "", "type for example --cores 0,1");
+    }
+    cores.push_back(number);
+  }
+  return cores;
+}
+
 std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) {
   Options o;
   CLI::App app(bench.question, "overlap-" + bench.name);
@@ -92,10 +118,17 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   constexpr int most = 1'000'000;
   const OptionGroup where(app, "Where");
   where.text("--backend", o.backend, "auto, host, cuda or model [auto: cuda where a GPU answers, else host]");
-  where.text("--transport", o.transport, "what moves the bytes [the backend's first]");
-  where.whole("--ranks", o.ranks, 1, most, "ranks of the whole run [the backend's default]");
+  where.text("--transport", o.transport,
+             "what moves the bytes: on host shm, or under mpirun mpi, mpi-openmpi, mpi-mpich [the backend's first]");
+  if (!has_axis(bench, bench.ranks_axis)) {
+    where.whole("--ranks", o.ranks, 1, most, "ranks of the whole run [the backend's default]");
+  }
   where.value("--cores", "host: cores that lanes may use, for example 0,1 [all allowed ones]",
               [&o](const std::string& text) { o.cores = parse_cores(text); });
+  where.text("--machine", o.machine, "model: machine.json, what it predicts with [none: only given durations]");
+  where.text(
+      "--master", o.master,
+      "host:port where the processes of a job meet, on the machine of process 0 [from torchrun, srun or mpirun]");
 
   const OptionGroup results(app, "Results");
   results.text("--out", o.out, "run directory to write [none: only print]");
@@ -103,7 +136,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   results.flag("--timeline", o.timeline, "write timeline/<case>.json for Perfetto");
   results.value("--format", "text, csv or json on standard output [text]",
                 [&o](const std::string& text) { o.format = parse_enum<Format>(text); });
-  results.flag("--list", o.list, "print the names of the cases");
+  if (bench.series) results.flag("--fit", o.fit, "with --format csv or json: print the fits, not the cases");
+  results.flag("--list", o.list, "print the names of the cases, as --benchmark_filter lets them pass");
   results.flag("--dry-run", o.dry_run, "print the cases and one program");
   results.flag("--allow-debug", o.allow_debug, "write results from a build that is not Release; they say so");
 
@@ -115,7 +149,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
                   "rounds before --precision may stop a case [20]");
   measuring.whole("--max-samples", o.measure.stop.max_rounds, 2, most, "rounds at most [1000]");
   measuring.duration("--max-time", o.measure.stop.max_time,
-                     "time for the rounds of one case, whatever they reached [8s; 60s with --interleave block]");
+                     "time for the rounds of one case, whatever they reached; tuning, verification, warm-up and an "
+                     "instrumented pass come on top [8s; 60s with --interleave block]");
   measuring.duration("--window", o.measure.window, "shorter operations repeat within one timed window [the backend's]");
   measuring.whole("--launches", o.launches, 1, 1000, "fresh processes that each measure every case [1]");
   measuring.value("--interleave", "sample: all arms once a round; block: 2 s on each arm [sample]",
@@ -131,6 +166,7 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   int launch_index = -1;
   const OptionGroup hidden(app, "");
   hidden.whole("--launch-index", launch_index, 0, most, "");  // from the parent of --launches
+  hidden.whole("--launch-parent", o.launch_parent, 0, std::numeric_limits<std::int64_t>::max(), "");
   add_config_file(app);
   app.footer(
       "Google Benchmark's --benchmark_filter, --benchmark_list_tests, --benchmark_format and --benchmark_out work "
@@ -152,6 +188,11 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
     }
     o.axes.set(axis.name, values.empty() ? split_list(axis.name, axis.fallback) : values);
   }
+  if (has_axis(bench, bench.ranks_axis)) {
+    for (const std::string& value : o.axes[bench.ranks_axis]) {
+      o.ranks = std::max(o.ranks, parse_ranks(bench.ranks_axis, value, most));
+    }
+  }
   if (o.measure.interleave == Interleave::block && app.count("--max-time") == 0) {
     o.measure.stop.max_time = Seconds(60);  // a round takes 10 s
   }
@@ -159,6 +200,7 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
     throw usage_error("--out \"\" names no directory", "", "type --out DIR, or leave it out to only print");
   }
   o.measure.launch = include_launch ? Launch::live : Launch::gated;
+  if (o.backend == "auto" && bench.all_given && bench.all_given(o.axes)) o.backend = "model";
   if (launch_index >= 0) o.launch_index = launch_index;
   require_consistent(o);
   return o;

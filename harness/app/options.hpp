@@ -24,16 +24,21 @@ struct EnumNames<Format> {
 struct Options {
   std::string backend = "auto";
   std::string transport;  // empty: the backend's first
-  int ranks = 0;          // 0: the backend's default
+  int ranks = 0;          // 0: the backend's default; of a bench with an axis ranks the largest
   std::vector<int> cores;
-  std::string out;  // empty: no run directory
+  std::string machine;   // model: a machine description; empty: none
+  std::string master;    // host:port where the processes of a job meet; empty: what the launcher says
+  std::string out;       // empty: no run directory
+  bool scratch = false;  // out is for this process and those that it starts only, and goes with it
   bool resume = false;
   bool allow_debug = false;
   int launches = 1;
   std::optional<int> launch_index;  // this process is one of several launches that a parent started
+  std::int64_t launch_parent = 0;   // then: the parent of that parent, which all of its machine share; 0: unknown
   MeasureOptions measure;
   bool timeline = false;
   Format format = Format::text;
+  bool fit = false;  // csv and json hold the fits
   bool list = false;
   bool dry_run = false;
   AxisValues axes;
@@ -46,5 +51,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv);
 
 // Splits what a user types as a list; empty elements are an error.
 std::vector<std::string> split_list(const std::string& option, const std::string& text);
+
+// "0,1", of --cores. Throws Error(usage).
+std::vector<int> parse_cores(const std::string& text);
 
 }  // namespace ovl

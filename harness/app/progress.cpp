@@ -11,7 +11,8 @@
 
 namespace ovl {
 
-ProgressLine::ProgressLine(std::size_t cases) : cases_(cases), terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(std::size_t cases, bool quiet)
+    : cases_(cases), quiet_(quiet), terminal_(!quiet && isatty(STDERR_FILENO) == 1) {}
 
 void ProgressLine::begin(const std::string& case_name) {
   ++current_;
@@ -28,12 +29,15 @@ void ProgressLine::update(const std::string& phase, int rounds, Seconds elapsed,
 }
 
 void ProgressLine::end(const CaseResult& result) {
-  const std::string words = result.has_numbers() ? result.summary.verdict : result.reason;
-  say(fmt::format("[{}/{}] {}: {}{}, {}", current_, cases_, name_, name(result.status),
-                  words.empty() ? "" : ", " + words, format_seconds(result.elapsed)));
+  std::string words = result.has_numbers() ? result.summary.verdict : result.reason;
+  const std::string status(name(result.status));
+  if (words.starts_with(status)) words.erase(0, words.find_first_of(' ') + 1);  // a verdict that says it too
+  say(fmt::format("[{}/{}] {}: {}{}, {}", current_, cases_, name_, status, words.empty() ? "" : ", " + words,
+                  format_seconds(result.elapsed)));
 }
 
 void ProgressLine::say(const std::string& text) {
+  if (quiet_) return;
   clear();
   print_message(text);
 }

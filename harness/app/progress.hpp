@@ -14,7 +14,8 @@ namespace ovl {
 
 class ProgressLine {
  public:
-  explicit ProgressLine(std::size_t cases);
+  // `quiet`: says nothing, because another process of the run does.
+  explicit ProgressLine(std::size_t cases, bool quiet = false);
 
   void begin(const std::string& case_name);
   void update(const std::string& phase, int rounds, Seconds elapsed, Interval watched);
@@ -28,6 +29,7 @@ class ProgressLine {
   std::size_t cases_;
   std::size_t current_ = 0;
   std::string name_;
+  bool quiet_;
   bool terminal_;
 };
 

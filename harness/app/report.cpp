@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,47 +12,28 @@
 #include <sstream>
 
 #include "base/units.hpp"
+#include "metrics/overlap.hpp"
 
 namespace ovl {
 namespace {
 
-double number(const Row& row, std::string_view column) {
-  const auto* value = std::get_if<double>(&row.at(column));
-  return value == nullptr ? std::numeric_limits<double>::quiet_NaN() : *value;
-}
-
-std::string word(const Row& row, std::string_view column) {
-  const auto* value = std::get_if<std::string>(&row.at(column));
-  return value == nullptr ? "" : *value;
-}
-
-std::string time(const Row& row, std::string_view column) { return format_seconds(Seconds(number(row, column))); }
+std::string time(const Row& row, std::string_view column) { return time_text(real_of(row, column)); }
 
 std::string percent(double share) { return std::isnan(share) ? "?" : fmt::format("{:.1f}", 100 * share); }
 
+// A share of a part that is next to nothing is a number without meaning; summary.csv keeps it.
+bool little_to_hide(const Row& row) {
+  const ArmTimes times{Seconds(real_of(row, "t_compute")), Seconds(real_of(row, "t_comm")),
+                       Seconds(real_of(row, "t_serial")), Seconds(real_of(row, "t_step"))};
+  return watched_statistic(times) == Watched::exposed_fraction;
+}
+
 std::string with_interval(const Row& row, const std::string& column) {
-  return fmt::format("{} % [{}, {}]", percent(number(row, column)), percent(number(row, column + "_low")),
-                     percent(number(row, column + "_high")));
+  return fmt::format("{} % [{}, {}]", percent(real_of(row, column)), percent(real_of(row, column + "_low")),
+                     percent(real_of(row, column + "_high")));
 }
 
 std::string integer(const Row& row, std::string_view column) { return format_value(row.at(column)); }
-
-using Lines = std::vector<std::vector<std::string>>;
-
-// Left-aligned first column, right-aligned others.
-std::string aligned(const Lines& lines) {
-  std::vector<std::size_t> width(lines.front().size());
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    std::string out = fmt::format("{:<{}}", line[0], width[0]);
-    for (std::size_t i = 1; i < line.size(); ++i) out += fmt::format("  {:>{}}", line[i], width[i]);
-    text += out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
 
 // "bench a=1 b=2" -> its words after the bench.
 std::vector<std::string> words_of(const std::string& key) {
@@ -62,17 +44,14 @@ std::vector<std::string> words_of(const std::string& key) {
   return words;
 }
 
-// Of rows of summary.csv; with the launch where there are several.
-std::vector<std::string> row_names(const std::vector<Row>& rows) {
-  std::vector<std::string> keys;
-  std::set<std::string> launches;
-  for (const Row& row : rows) {
-    keys.push_back(word(row, "key"));
-    launches.insert(integer(row, "launch"));
+// Of a case that no axis tells from others: what it moves and multiplies, else its bench.
+std::string name_alone(const std::string& key) {
+  std::string name;
+  for (const std::string& w : words_of(key)) {
+    const bool telling = w.starts_with("gemm=") || w.starts_with("bytes=") || w.starts_with("placement=");
+    if (telling) name += (name.empty() ? "" : " ") + w.substr(w.find('=') + 1);
   }
-  std::vector<std::string> names = distinguishing_names(keys);
-  for (std::size_t i = 0; launches.size() > 1 && i < rows.size(); ++i) names[i] += " #" + integer(rows[i], "launch");
-  return names;
+  return name.empty() ? key.substr(0, key.find(' ')) : name;
 }
 
 }  // namespace
@@ -89,43 +68,136 @@ std::vector<std::string> distinguishing_names(const std::vector<std::string>& ke
     for (const std::string& w : words_of(key)) {
       if (values[axis(w)].size() > 1) name += (name.empty() ? "" : " ") + w.substr(w.find('=') + 1);
     }
-    names.push_back(name.empty() ? key.substr(0, key.find(' ')) : name);
+    names.push_back(name.empty() ? name_alone(key) : name);
   }
   return names;
+}
+
+std::string aligned(const TableLines& lines) {
+  std::vector<std::size_t> width(lines.front().size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    std::string out = fmt::format("{:<{}}", line[0], width[0]);
+    for (std::size_t i = 1; i < line.size(); ++i) out += fmt::format("  {:>{}}", line[i], width[i]);
+    text += out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+double real_of(const Row& row, std::string_view column) {
+  const auto* value = std::get_if<double>(&row.at(column));
+  return value == nullptr ? std::numeric_limits<double>::quiet_NaN() : *value;
+}
+
+std::string text_of(const Row& row, std::string_view column) {
+  const auto* value = std::get_if<std::string>(&row.at(column));
+  return value == nullptr ? "" : *value;
+}
+
+std::string time_text(double seconds) {
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds == 0) return "0 s";
+  const double rounded = std::stod(fmt::format("{:.2e}", seconds));
+  const int exponent = static_cast<int>(std::floor(std::log10(std::abs(rounded)) + 1e-9));
+  const int thousands = std::clamp(static_cast<int>(std::floor(exponent / 3.0)), -3, 0);
+  constexpr std::array<const char*, 4> units{"s", "ms", "us", "ns"};
+  const int decimals = std::max(0, 2 - (exponent - 3 * thousands));
+  return fmt::format("{:.{}f} {}", rounded * std::pow(10, -3 * thousands), decimals,
+                     units.at(static_cast<std::size_t>(-thousands)));
+}
+
+std::vector<std::string> row_names(const std::vector<Row>& rows) {
+  std::vector<std::string> keys;
+  std::set<std::string> launches;
+  for (const Row& row : rows) {
+    keys.push_back(text_of(row, "key"));
+    launches.insert(integer(row, "launch"));
+  }
+  std::vector<std::string> names = distinguishing_names(keys);
+  for (std::size_t i = 0; launches.size() > 1 && i < rows.size(); ++i) names[i] += " #" + integer(rows[i], "launch");
+  return names;
+}
+
+std::string words_text(const std::vector<Row>& rows, const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::string words = text_of(rows[i], "verdict");
+    if (const std::string reason = text_of(rows[i], "reason"); !reason.empty()) {
+      words += (words.empty() ? "" : " | ") + text_of(rows[i], "status") + ": " + reason;
+    }
+    if (!words.empty()) text += fmt::format("  {}: {}\n", names[i], words);
+  }
+  return text;
 }
 
 std::string table_text(const std::vector<Row>& rows) {
   if (rows.empty()) return "no cases\n";
   const std::vector<std::string> names = row_names(rows);
-  Lines lines{{"case", "compute", "comm", "serial", "overlapped", "bound", "speedup", "exposed", "hidden share [95 %]",
-               "n", "status"}};
+  TableLines lines{{"case", "compute", "comm", "serial", "overlapped", "bound", "speedup", "exposed",
+                    "hidden share [95 %]", "n", "status"}};
   bool oversubscribed = false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const std::string status =
-        word(row, "status") + (word(row, "source") == "measured" ? "" : " " + word(row, "source"));
-    if (std::isnan(number(row, "t_step"))) {
+        text_of(row, "status") + (text_of(row, "source") == "measured" ? "" : " " + text_of(row, "source"));
+    if (std::isnan(real_of(row, "t_step"))) {
       lines.push_back({names[i], "-", "-", "-", "-", "-", "-", "-", "-", "-", status});
       continue;
     }
     oversubscribed = oversubscribed || integer(row, "oversubscribed") == "1";
     lines.push_back({names[i], time(row, "t_compute"), time(row, "t_comm"), time(row, "t_serial"), time(row, "t_step"),
-                     fmt::format("{:.2f}x", number(row, "speedup_bound")),
-                     fmt::format("{:.2f}x", number(row, "speedup")), time(row, "t_exposed"),
-                     with_interval(row, "hidden_share"), integer(row, "rounds"), status});
+                     fmt::format("{:.2f}x", real_of(row, "speedup_bound")),
+                     fmt::format("{:.2f}x", real_of(row, "speedup")), time(row, "t_exposed"),
+                     little_to_hide(row) ? "-" : with_interval(row, "hidden_share"), integer(row, "rounds"), status});
   }
   std::string text = aligned(lines) + "\nIn words:\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::string words = word(rows[i], "verdict");
-    if (const std::string reason = word(rows[i], "reason"); !reason.empty()) {
-      words += (words.empty() ? "" : " | ") + word(rows[i], "status") + ": " + reason;
-    }
-    if (!words.empty()) text += fmt::format("  {}: {}\n", names[i], words);
-  }
+  text += words_text(rows, names);
   text +=
-      "\nTimes are medians of one operation. hidden share = (compute + comm - overlapped) / min(compute, comm):\n"
-      "100 % hides all that can hide, 0 % is one after the other, below 0 % is worse than that.\n";
-  if (oversubscribed) text += "Fewer cores than busy lanes: lanes share cores as the column layout says.\n";
+      "\nMedians of one operation over n rounds: each part alone, one after the other on one lane (serial), both at "
+      "once "
+      "(overlapped).\n"
+      "  bound         (compute + comm) / max(compute, comm): no speedup can be more\n"
+      "  speedup       (compute + comm) / overlapped\n"
+      "  exposed       overlapped - compute: communication left on the wall clock\n"
+      "  hidden share  (compute + comm - overlapped) / min(compute, comm): 100 % hides all that can hide, 0 % is one "
+      "after\n"
+      "                the other, below 0 % is worse than that; - where the smaller part is under 5 % of the step\n"
+      "In summary.csv: t_compute, t_comm, t_serial, t_step (overlapped), speedup_bound, speedup, t_exposed, "
+      "hidden_share, "
+      "rounds (n).\n";
+  if (oversubscribed) {
+    text += "Fewer cores than busy lanes: lanes share cores as the column layout of summary.csv says.\n";
+  }
+  return text;
+}
+
+std::string choices_text(const std::vector<Row>& choices) {
+  if (choices.empty()) return {};
+  std::vector<std::string> series;
+  for (const Row& row : choices) series.push_back(text_of(row, "series"));
+  const bool several = series.size() > 1;
+  const std::vector<std::string> names = distinguishing_names(series);
+  const auto interval = [](const Row& row, const std::string& column) {
+    return fmt::format("{} [{}, {}]", time(row, column), time(row, column + "_low"), time(row, column + "_high"));
+  };
+  std::string text = "Recommended:\n";
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Row& row = choices[i];
+    const std::string low = text_of(row, "best_low");
+    const std::string high = text_of(row, "best_high");
+    text += fmt::format("  {}{} {} (best {} [{}], exposes {})", several ? names[i] + ": " : "", text_of(row, "option"),
+                        text_of(row, "recommended"), text_of(row, "best"), low == high ? low : low + " .. " + high,
+                        interval(row, "t_exposed"));
+    const std::string reference = text_of(row, "reference");
+    if (!reference.empty() && reference != text_of(row, "best")) {
+      text += fmt::format("; {} exposes {} more", reference, interval(row, "gain"));
+    }
+    text += "\n    " + text_of(row, "verdict") + "\n";
+    if (const std::string predicted = text_of(row, "predicted"); !predicted.empty()) text += "    " + predicted + "\n";
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/options.hpp"
@@ -14,6 +15,26 @@ namespace ovl {
 // A table of the cases with intervals, then each case in words.
 std::string table_text(const std::vector<Row>& rows);
 
+// Aligned columns, the first to the left and the others to the right, under the headings of the first line.
+using TableLines = std::vector<std::vector<std::string>>;
+std::string aligned(const TableLines& lines);
+
+// A number of a row, NaN where it is empty; a text, "" where it is empty.
+double real_of(const Row& row, std::string_view column);
+std::string text_of(const Row& row, std::string_view column);
+
+// Three significant digits, zeros included, so that a column reads evenly: "1.86 ms", "10.0 us"; NaN is "unknown".
+std::string time_text(double seconds);
+
+// Of rows of summary.csv: distinguishing names, with the launch where there are several.
+std::vector<std::string> row_names(const std::vector<Row>& rows);
+
+// "name: verdict | status: reason", a line each, of the rows that have something to say.
+std::string words_text(const std::vector<Row>& rows, const std::vector<std::string>& names);
+
+// Of rows of choices.csv: what is recommended, how sure that is and what it gains; "" without rows.
+std::string choices_text(const std::vector<Row>& choices);
+
 // Header and rows of the whole summary.
 std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows);
 
@@ -21,7 +42,7 @@ std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows);
 std::string rows_as_json(const std::vector<Row>& rows);
 
 // What names a case in a table: the values of its key "bench axis=value axis=value" in which the keys differ, joined by
-// a space; the bench where they do not differ.
+// a space; where they do not differ its gemm, bytes and placement, or the bench where it has none of them.
 std::vector<std::string> distinguishing_names(const std::vector<std::string>& keys);
 
 }  // namespace ovl

@@ -132,10 +132,13 @@ int run(int argc, char** argv) {
   Format format = Format::text;
   Seconds watch(3);
   int ranks = 0;
+  std::vector<int> cores;
   bool print_gemm_rate = false;
   const OptionGroup options(app, "Options");
-  options.text("--backend", backend_name, "auto, host, cuda or model");
+  options.text("--backend", backend_name, "auto, host or cuda");
   options.whole("--ranks", ranks, 1, 1'000'000, "ranks of the replays [the backend's default]");
+  options.value("--cores", "host: cores to check, for example 0,1 [all allowed ones]",
+                [&cores](const std::string& text) { cores = parse_cores(text); });
   options.duration("--watch", watch, "time to watch the machine for states that flip [3s]");
   options.value("--format", "text, csv or json [text]",
                 [&format](const std::string& text) { format = parse_enum<Format>(text); });
@@ -147,7 +150,11 @@ int run(int argc, char** argv) {
   if (!flags) return 0;
 
   const auto world = make_solo_world();
-  const auto backend = known_backends().choose(backend_name).open(*world, {.ranks = ranks});
+  if (backend_name == "model") {
+    throw usage_error("the self-check of the model backend says nothing", "it predicts and has no machine to trust",
+                      "leave out --backend, or type host or cuda");
+  }
+  const auto backend = known_backends().choose(backend_name).open(*world, {.ranks = ranks, .cores = cores});
   if (print_gemm_rate) {
     print_out(fmt::format("{}\n", gemm_rate(*backend, gemm_size)));
     return 0;

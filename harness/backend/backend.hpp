@@ -30,14 +30,18 @@ struct Fact {
 struct Description {
   std::string backend;                  // "host", "cuda", "model"
   std::string device;                   // one line for people
+  bool device_shared = false;           // the processes of a machine have it together, not one each
+  std::string source = "measured";      // or "emulated", "model": what kind of number every row of it holds
   std::vector<std::string> transports;  // first is the default
   std::vector<DType> dtypes;
   int default_ranks = 1;
-  int most_ranks = 1;       // more than this cannot be placed
-  Bytes last_level_cache;   // buffers rotate over at least twice this
-  Bytes memory;             // what all ranks of this process may allocate together
-  Seconds window;           // shorter operations repeat within one timed window
-  std::vector<Fact> facts;  // as loaded: library versions, kernels chosen, cores, topology
+  int most_ranks = 1;         // more than this cannot be placed
+  int units = 0;              // SMs of a device, or cores of the process; 0: not known
+  Bytes last_level_cache;     // buffers rotate over at least twice this
+  Bytes memory;               // what all ranks of this process may allocate together
+  Seconds window;             // shorter operations repeat within one timed window
+  std::vector<Fact> facts;    // as loaded: library versions, kernels chosen, cores, topology
+  std::vector<Fact> at_open;  // measured when the session opened, so different every time: how well clocks are known
 };
 
 // A reading taken around every block. `limit`: above it the block is noisy. `change`: the block is noisy when the
@@ -84,6 +88,7 @@ struct LaneTiming {
   LaneId lane;
   Seconds start = unknown_time;  // first operation of the lane began
   Seconds end = unknown_time;    // last one finished
+  std::optional<Bytes> moved;    // by its streams, read and written; empty: it has none, or they were not counted
 };
 struct RankTiming {
   Rank rank;
@@ -107,6 +112,10 @@ struct Timings {
   std::string start_source;                 // where `start` comes from: "worker", "cupti", ...; empty: unknown
   std::string launch_order;                 // which role began first: "comm_first", "compute_first", "unverified"
   bool partial = false;                     // the gate opened before everything was enqueued
+  // The zero of these times on a clock that all processes share (each process's steady clock plus its estimated offset
+  // to process 0's); NaN where one process has all ranks.
+  Seconds epoch = unknown_time;
+  Seconds kept_until = unknown_time;  // measure left out operations that began at or after it; NaN: none
 
   // Latest end minus latest origin.
   [[nodiscard]] Seconds step() const;

@@ -15,6 +15,12 @@ std::vector<std::string> BackendRegistry::names() const {
   return all;
 }
 
+const BackendEntry* BackendRegistry::find(const std::string& name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
 const BackendEntry& BackendRegistry::choose(const std::string& wanted) const {
   std::vector<std::string> known = names();
   known.emplace_back("auto");

@@ -18,6 +18,8 @@ struct SessionOptions {
   int ranks = 0;           // of the whole world; 0: the backend's default
   std::vector<int> cores;  // host: the cores that lanes may use, operating system numbers; empty: all allowed ones
   int blas_threads = 1;    // host: OpenBLAS threads a lane
+  std::string transport;   // what was asked for; empty: the backend's choice
+  std::string machine;     // model: a machine description, machine.json; empty: none
 };
 
 struct BackendEntry {
@@ -28,10 +30,16 @@ struct BackendEntry {
   std::function<std::unique_ptr<Backend>(World&, const SessionOptions&)> open;  // may be empty where never usable
 };
 
+// What a module and the library that loads it were compiled from: both name it, and must agree. The first part is the
+// version of overlapbench; the second counts changes of what a module sees, in this header and those that it includes.
+inline constexpr const char* module_version = "0.1.0 interface 2";
+
 class BackendRegistry {
  public:
   void add(BackendEntry entry);
   [[nodiscard]] std::vector<std::string> names() const;
+  // nullptr: there is none of that name.
+  [[nodiscard]] const BackendEntry* find(const std::string& name) const;
   // `name` or "auto". Throws usage for an unknown name, impossible with the reason for an unusable one.
   [[nodiscard]] const BackendEntry& choose(const std::string& name) const;
 

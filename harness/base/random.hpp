@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/float_formats.hpp"
+
 namespace ovl {
 
 constexpr std::uint64_t mix64(std::uint64_t x) {
@@ -56,15 +58,41 @@ class Random {
 };
 
 // The contents of buffers, a pure function of where the element is, so that any process can recompute any other's.
-// Exact data are the integers -4 .. 4: sums of 2^20 products of two are exact in f32. Random data are uniform in [-1,
-// 1).
-constexpr double exact_element(std::uint64_t seed, std::int64_t index) {
-  return static_cast<double>(static_cast<std::int64_t>(mix64(seed + static_cast<std::uint64_t>(index)) % 9) - 4);
+
+// Exact data: sums that verification forms must be exact in what the dtype accumulates and stores, whatever the order.
+// f64, f32, tf32: the integers -4 .. 4. 16 and 8 bits store few integers, so most elements are 0: 1 and -1 with a
+// probability of 1/16 each.
+constexpr double exact_element(std::uint64_t seed, std::int64_t index, DType dtype) {
+  const std::uint64_t mixed = mix64(seed + static_cast<std::uint64_t>(index));
+  if (bytes_of(dtype) >= 4) return static_cast<double>(static_cast<std::int64_t>(mixed % 9) - 4);
+  const std::uint64_t draw = mixed >> 60U;
+  return draw == 0 ? 1.0 : draw == 1 ? -1.0 : 0.0;
 }
+
+// How many products of two exact elements a GEMM that stores `dtype` may sum up. From 4 bytes on no sum of products,
+// each at most 16, can leave the integers that are exact. In 16 bits the sum is formed in f32 (exact: products are -1,
+// 0, 1) and stored once. A product is not 0 with a probability of 1/64, so a sum of k has a standard deviation of
+// sqrt(k)/8; the bound keeps 8 of them within the 2^bits that are exact: sqrt(k) = 2^bits. One element in 10^15 is
+// beyond 8 (normal limit; Bernstein's bound says one in 10^12), and the data of a seed are fixed, so a run that passes
+// always does. For f8e4m3 the stored dtype is bf16.
+constexpr std::int64_t most_exact_products(DType stored) {
+  const int bits = significand_bits(stored);
+  return std::int64_t{1} << (bytes_of(stored) >= 4 ? bits - 4 : 2 * bits);
+}
+// How many ranks' exact elements a collective may sum up, where every partial sum is stored: each adds at most 4 (1 in
+// 16 and 8 bits), and 2^bits is exact. 2^22 in f32, 2048 in f16, 256 in bf16, 16 in f8e4m3.
+constexpr std::int64_t most_exact_ranks(DType dtype) {
+  return std::int64_t{1} << (significand_bits(dtype) - (bytes_of(dtype) >= 4 ? 2 : 0));
+}
+
+// Random data: uniform in [-1, 1), rounded to what the dtype holds.
 constexpr double random_element(std::uint64_t seed, std::int64_t index) {
   return static_cast<double>(mix64(seed ^ (static_cast<std::uint64_t>(index) * 0x9e3779b97f4a7c15ULL)) >> 11U) *
              0x1.0p-52 -
          1.0;
+}
+constexpr double random_element(std::uint64_t seed, std::int64_t index, DType dtype) {
+  return round_to(dtype, random_element(seed, index));
 }
 
 }  // namespace ovl

@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/deadline.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
+#include <utility>
 
-#include "program/print.hpp"
+#include "backend/progress.hpp"
 
 namespace ovl {
-namespace {
 
-std::string operation_text(const Program& program, Rank rank, OpId id) {
-  if (!id.valid()) return "nothing";
-  for (const Operation& op : program.class_of(rank).body) {
-    if (op.id == id) return fmt::format("%{} {}", id.value, describe(op));
-  }
-  return fmt::format("%{}", id.value);
-}
-
-}  // namespace
-
-std::string progress_text(const Program& program, const std::vector<LaneProgress>& progress) {
-  std::string text;
-  for (const LaneProgress& p : progress) {
-    text += fmt::format("{}rank {} {}: enqueued {}, completed {}", text.empty() ? "" : "; ", p.rank.value,
-                        program.lanes.at(p.lane.index()).name, operation_text(program, p.rank, p.enqueued),
-                        operation_text(program, p.rank, p.completed));
-  }
-  return text;
-}
-
-Deadline::Deadline(Backend& backend, Seconds limit) : backend_(backend), limit_(limit), thread_([this] { watch(); }) {}
+Deadline::Deadline(Backend& backend, Seconds limit, OnHang on_hang)
+    : backend_(backend), limit_(limit), on_hang_(std::move(on_hang)), thread_([this] { watch(); }) {}
 
 Deadline::~Deadline() {
   {
@@ -73,6 +52,8 @@ void Deadline::watch() {
     changed_.wait_for(lock, std::chrono::duration<double>(limit_.value()), [this] { return stop_; });
     if (stop_ || program_ == nullptr || replay_ != watched) continue;
     report_ = progress_text(*program_, backend_.progress());
+    if (report_.empty()) report_ = "no lane had begun";
+    if (on_hang_) on_hang_(report_);
     backend_.abort();
     changed_.wait(lock, [this] { return stop_; });
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,8 +17,11 @@ namespace ovl {
 
 class Deadline {
  public:
+  // Told what report() will say, before the backend is aborted: an abort may itself not come back.
+  using OnHang = std::function<void(const std::string& report)>;
+
   // One replay may take `limit` of real time; a hang is noticed after one to two of them.
-  Deadline(Backend& backend, Seconds limit);
+  Deadline(Backend& backend, Seconds limit, OnHang on_hang = {});
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
   ~Deadline();
@@ -42,6 +46,7 @@ class Deadline {
 
   Backend& backend_;
   Seconds limit_;
+  OnHang on_hang_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   const Program* program_ = nullptr;  // of the replay under way
@@ -51,8 +56,5 @@ class Deadline {
   std::string report_;
   std::thread thread_;
 };
-
-// "rank 0 comm: enqueued %3 all_reduce 25MiB f32, completed nothing", the lanes separated by "; ".
-std::string progress_text(const Program& program, const std::vector<LaneProgress>& progress);
 
 }  // namespace ovl

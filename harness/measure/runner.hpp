@@ -3,12 +3,16 @@
 // Measures one case after another: which arm, in which order, how often, and when to stop. The backend owns gate, clock
 // and replay; what the samples mean is summary.hpp's.
 //
+// Which programs are the arms is the case's choice (measure/case.hpp).
+//
 //   tune -> check -> supported? -> verify (exact, then random) -> warm up -> blocks of rounds -> instrumented pass
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +57,7 @@ struct CaseResult {
   std::string reason;
   Program program;           // overlapped; of an unsupported case as far as it could be built
   std::string program_hash;  // of all arms, as measured
-  std::string verified;      // "exact+random", "off", "exact failed", "random failed"; empty: it did not come to that
+  std::string verified;      // as the column verify says; empty: it did not come to that
   std::vector<Fact> observed;
   std::vector<Sample> samples;
   std::vector<bool> used;          // of each sample
@@ -63,8 +67,9 @@ struct CaseResult {
   int rounds_spoilt = 0;
   Stop stop = Stop::go_on;
   Seconds elapsed;
-  std::vector<std::pair<Arm, Timings>> instrumented;
-  Summary summary;  // without numbers unless the status is ok or noisy
+  std::vector<std::pair<std::string, Timings>> instrumented;  // by arm
+  std::optional<Difference> difference;                       // from the serial replay; nothing: not looked for
+  Summary summary;                                            // without numbers unless the status is ok or noisy
 
   [[nodiscard]] bool has_numbers() const { return status == Status::ok || status == Status::noisy; }
 };
@@ -72,33 +77,51 @@ struct CaseResult {
 // Told where a long case stands; called between replays only.
 using Progress = std::function<void(const std::string& phase, int rounds, Seconds elapsed, Interval watched)>;
 
-// Of each lane in an instrumented replay, as many operations go to operations.csv and the timeline.
-inline constexpr int kept_operations = 64;
+// The reason of a timeout row; `report` as Deadline's.
+std::string hang_reason(Seconds deadline, const std::string& report);
 
 class Runner {
  public:
-  // `interrupted` may be set from a signal handler: the case under way is then given up.
+  // `interrupted` may be set from a signal handler: the case under way is then given up. `on_hang` as Deadline's.
   Runner(Backend& backend, Clock& clock, MeasureOptions options, const std::atomic<bool>& interrupted,
-         Progress progress = {});
+         Progress progress = {}, Deadline::OnHang on_hang = {});
 
   // Throws Error(interrupted), and Error(failure) for what ends the run (memory, a broken backend). What only concerns
   // this case is a status with a reason.
   CaseResult run(const CaseSpec& spec);
 
  private:
+  // The case under way as the backend has it: in one state for all arms.
+  struct Ready {
+    std::vector<Program> arms;
+    std::unique_ptr<Prepared> prepared;
+  };
+
   void run_phases(const CaseSpec& spec, CaseResult& result);
+  std::unique_ptr<Prepared> prepare(const std::vector<Program>& arms, Data data);
   Timings replay(Prepared& prepared, std::size_t arm, const Program& program, std::int64_t slot,
                  Recording recording = Recording::spans);
   Tuning tune(const CaseSpec& spec);
   // Both return the first failure; empty: all is well.
-  std::string check_exact(const std::vector<Program>& arms);
-  std::string check_random(const std::vector<Program>& arms);
-  void warm_up(Prepared& prepared, const std::vector<Program>& arms);
-  void measure_round(Prepared& prepared, const std::vector<Program>& arms, int round, CaseResult& result);
-  void measure(Prepared& prepared, const std::vector<Program>& arms, CaseResult& result);
-  void instrument(Prepared& prepared, const std::vector<Program>& arms, CaseResult& result);
+  std::string check_exact(const Program& program);
+  std::string check_random(const Program& program);
+  // One replay of its program on exact data; nothing where these cannot tell, and why.
+  std::optional<Difference> differs_from_serial(const SerialCheck& check, std::string& untold);
+  // Of a case that names results: one step of it, where that is short enough; `checked` says whether it was.
+  std::string check_serially(const CaseSpec& spec, bool& checked);
+  // Likewise; what differed is in the result.
+  std::string check_against_serial(const CaseSpec& spec, CaseResult& result);
+  // Builds and checks the arms with the result's tuning.
+  std::vector<Program> build_arms(const CaseSpec& spec, CaseResult& result) const;
+  void warm_up(Ready& ready);
+  // Whether every arm that compute is to cover was covered.
+  bool measure_round(const CaseSpec& spec, Ready& ready, int round, CaseResult& result);
+  void measure(const CaseSpec& spec, Ready& ready, CaseResult& result);
+  void instrument(const CaseSpec& spec, Ready& ready, CaseResult& result);
   void tell(const std::string& phase, int rounds = 0, Interval watched = {});
   void stop_if_interrupted() const;
+  void stop_if_late() const;
+  [[nodiscard]] bool predicts() const;
 
   Backend& backend_;
   Clock& clock_;
@@ -109,6 +132,7 @@ class Runner {
   Description description_;
   Seconds began_;  // of the case under way
   std::uint64_t case_seed_ = 0;
+  bool restores_data_ = false;
 };
 
 }  // namespace ovl

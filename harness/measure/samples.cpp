@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace ovl {
 namespace {
@@ -20,16 +21,36 @@ bool works_only_for(Role role, LaneId lane, const std::vector<Operation>& body) 
   return works;
 }
 
-Seconds span_of(Role role, const RankClass& c, const RankTiming& rank) {
+struct Span {
+  Seconds start = unknown_time;
+  Seconds length = unknown_time;
+};
+
+Span span_of(Role role, const RankClass& c, const RankTiming& rank) {
   double start = unknown_time.value();
   double end = unknown_time.value();
   for (const LaneTiming& lane : rank.lanes) {
     if (!works_only_for(role, lane.lane, c.body)) continue;
-    if (std::isnan((lane.end - lane.start).value())) return unknown_time;
+    if (std::isnan((lane.end - lane.start).value())) return {};
     start = std::fmin(start, lane.start.value());
     end = std::fmax(end, lane.end.value());
   }
-  return Seconds(end - start);
+  return {Seconds(start), Seconds(end - start)};
+}
+
+BytesPerSecond pace_of(const RankTiming& rank) {
+  BytesPerSecond pace = unknown_pace;
+  for (const LaneTiming& lane : rank.lanes) {
+    if (!lane.moved) continue;
+    const BytesPerSecond own = *lane.moved / (lane.end - lane.start);
+    pace = std::isnan(pace.value()) ? own : pace + own;
+  }
+  return pace;
+}
+
+Seconds start_of(const RankSample& r, Role role) { return role == Role::compute ? r.compute_start : r.comm_start; }
+Seconds end_of(const RankSample& r, Role role) {
+  return start_of(r, role) + (role == Role::compute ? r.compute_span : r.comm_span);
 }
 
 const Reading* find(const Conditions& conditions, const std::string& name) {
@@ -93,8 +114,10 @@ Sample observe(const Program& program, const Timings& timings) {
   sample.launch_order = timings.launch_order;
   for (const RankTiming& r : timings.ranks) {
     const RankClass& c = program.class_of(r.rank);
+    const Span compute = span_of(Role::compute, c, r);
+    const Span comm = span_of(Role::communication, c, r);
     sample.ranks.push_back(
-        {r.rank, r.end - r.origin, span_of(Role::compute, c, r), span_of(Role::communication, c, r)});
+        {r.rank, r.end - r.origin, compute.length, comm.length, compute.start, comm.start, pace_of(r)});
   }
   return sample;
 }
@@ -105,6 +128,33 @@ Seconds widest_span(const Sample& sample, Role role) {
     widest = std::fmax(widest, (role == Role::compute ? r.compute_span : r.comm_span).value());
   }
   return Seconds(widest);
+}
+
+Seconds role_time(const Sample& sample, Role role) {
+  double start = -std::numeric_limits<double>::infinity();
+  double end = start;
+  for (const RankSample& r : sample.ranks) {
+    if (std::isnan(end_of(r, role).value())) return unknown_time;
+    start = std::max(start, start_of(r, role).value());
+    end = std::max(end, end_of(r, role).value());
+  }
+  return sample.ranks.empty() ? unknown_time : Seconds(end - start);
+}
+
+std::optional<bool> covers(const Sample& sample, Role covering) {
+  const Role other = covering == Role::compute ? Role::communication : Role::compute;
+  bool all = !sample.ranks.empty();
+  for (const RankSample& r : sample.ranks) {
+    if (std::isnan((end_of(r, covering) - end_of(r, other)).value())) return std::nullopt;
+    all = all && start_of(r, covering) <= start_of(r, other) && end_of(r, covering) >= end_of(r, other);
+  }
+  return all;
+}
+
+BytesPerSecond pace(const Sample& sample) {
+  BytesPerSecond all;
+  for (const RankSample& r : sample.ranks) all += r.pace;
+  return sample.ranks.empty() ? unknown_pace : all;
 }
 
 std::vector<std::string> judge(const Conditions& before, const Conditions& after) {

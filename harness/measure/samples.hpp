@@ -5,19 +5,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "program/projection.hpp"
+#include "program/program.hpp"
 
 namespace ovl {
+
+inline constexpr BytesPerSecond unknown_pace{std::numeric_limits<double>::quiet_NaN()};
 
 struct RankSample {
   Rank rank;
   Seconds own;           // end - origin of this rank
   Seconds compute_span;  // first start to last end on the lanes that do compute and nothing else; NaN without any
   Seconds comm_span;     // likewise
+  // When those began, from the latest origin.
+  Seconds compute_start = unknown_time;
+  Seconds comm_start = unknown_time;
+  BytesPerSecond pace = unknown_pace;  // of its streams, read and written, while they ran; NaN without any
 };
 
 // One replay of one arm. Times are of the whole window.
@@ -25,18 +33,31 @@ struct Sample {
   int block = 0;
   int round = 0;
   int position = 0;  // of the arm within its round
-  Arm arm = Arm::empty;
+  std::string arm;   // its name, see measure/case.hpp
   std::int64_t slot = 0;
   Seconds step;
   Seconds align_skew;
   std::string launch_order;
   std::vector<RankSample> ranks;
+  // Of an arm in which one role is to cover the other: which, and whether it did; unknown where a start or end was not
+  // seen.
+  std::optional<Role> covering;
+  std::optional<bool> covered;
 };
 
 Sample observe(const Program& program, const Timings& timings);
 
 // The largest span of a role over the ranks; NaN when no rank has one.
 Seconds widest_span(const Sample& sample, Role role);
+
+// From the latest start of a role on any rank to its latest end; NaN unless all ranks tell.
+Seconds role_time(const Sample& sample, Role role);
+
+// Whether on every rank this role began no later than the other and ended no earlier; unknown unless all ranks tell.
+std::optional<bool> covers(const Sample& sample, Role covering);
+
+// Of all ranks' streams together; NaN unless all ranks tell.
+BytesPerSecond pace(const Sample& sample);
 
 // A few rounds between two readings of the conditions.
 struct Block {

@@ -180,6 +180,7 @@ CheckResult judge_check(const MachineCheck& check, const CheckValue& value) {
     result.trust = Trust::care;
   }
   if (result.trust == Trust::bad || result.trust == Trust::care) result.advice = check.advice;
+  if (result.trust == Trust::bad && !check.advice_when_bad.empty()) result.advice = check.advice_when_bad;
   return result;
 }
 
@@ -238,10 +239,12 @@ std::vector<MachineCheck> backend_checks(Backend& backend, Clock& clock, Seconds
                     }});
   checks.push_back(
       {"shared_core_share", "1", "share of readings in which two busy cores ran like one", 0.02, 0.3,
-       "two of the cores are one physical core: choose others with --cores", [seen] {
+       "something else used a core now and then: close what else runs, or expect repeated blocks",
+       [seen] {
          const auto& values = seen->values("busy_core_slowdown");
          return CheckValue{share_above(values, 1.25), "slowdown of a core by the other: " + spread(values, "1")};
-       }});
+       },
+       "most likely two of the cores are one physical core, or busy with something else: choose others with --cores"});
   checks.push_back({"steal_share", "1", "CPU time that the hypervisor gave to others, worst reading", 0.01, 0.1,
                     "the host is overcommitted: use a machine of your own", [seen] {
                       return CheckValue{quantile(seen->values("steal_share"), 1), ""};

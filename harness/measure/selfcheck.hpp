@@ -35,6 +35,7 @@ struct MachineCheck {
   double bad = std::numeric_limits<double>::infinity();   // above: do not trust
   std::string advice;                                     // what to change
   std::function<CheckValue()> measure;
+  std::string advice_when_bad = {};  // where that has another cause
 };
 
 struct CheckResult {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "metrics/path.hpp"
@@ -17,27 +19,31 @@ namespace ovl {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t arm_count = std::size(EnumNames<Arm>::table);
-constexpr std::size_t index_of(Arm arm) { return static_cast<std::size_t>(arm); }
-
-// The steps of every arm by round: what a bootstrap resamples. With --interleave block a round holds many samples.
+// Values of every arm's samples by round: what a bootstrap resamples. With --interleave block a round holds many
+// samples.
 class Rounds {
  public:
-  explicit Rounds(std::span<const Sample> samples) {
+  template <class Value>
+  Rounds(std::span<const Sample> samples, const Value& value) {
     std::map<int, std::size_t> row_of;
     for (const Sample& s : samples) row_of.emplace(s.round, row_of.size());
-    for (auto& steps : steps_) steps.resize(row_of.size());
-    for (const Sample& s : samples) steps_[index_of(s.arm)][row_of.at(s.round)].push_back(s.step.value());
+    size_ = row_of.size();
+    for (const Sample& s : samples) {
+      auto& rows = values_[s.arm];
+      rows.resize(size_);
+      rows[row_of.at(s.round)].push_back(value(s));
+    }
   }
 
-  [[nodiscard]] std::size_t size() const { return steps_[0].size(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
 
-  // The median step of an arm over the given rounds, which may repeat; NaN when the arm was not run.
-  [[nodiscard]] double median_step(Arm arm, std::span<const std::size_t> rounds) const {
+  // The median of an arm over the given rounds, which may repeat; NaN when the arm was not run.
+  [[nodiscard]] double median_of(std::string_view arm, std::span<const std::size_t> rounds) const {
+    const auto rows = values_.find(arm);
+    if (rows == values_.end()) return unknown;
     scratch_.clear();
     for (const std::size_t r : rounds) {
-      const std::vector<double>& steps = steps_[index_of(arm)][r];
-      scratch_.insert(scratch_.end(), steps.begin(), steps.end());
+      scratch_.insert(scratch_.end(), rows->second[r].begin(), rows->second[r].end());
     }
     return median(scratch_);
   }
@@ -48,13 +54,25 @@ class Rounds {
     return rounds;
   }
 
+  [[nodiscard]] std::vector<std::string> arms() const {
+    std::vector<std::string> names;
+    for (const auto& [name, rows] : values_) names.push_back(name);
+    return names;
+  }
+
  private:
-  std::array<std::vector<std::vector<double>>, arm_count> steps_;
+  std::size_t size_ = 0;
+  std::map<std::string, std::vector<std::vector<double>>, std::less<>> values_;
   mutable std::vector<double> scratch_;
 };
 
+double step_of(const Sample& s) { return s.step.value(); }
+double compute_span_of(const Sample& s) { return widest_span(s, Role::compute).value(); }
+double compute_of(const Sample& s) { return role_time(s, Role::compute).value(); }
+double communication_of(const Sample& s) { return role_time(s, Role::communication).value(); }
+
 ArmTimes arm_times(const Rounds& rounds, std::span<const std::size_t> which, std::int64_t repeats) {
-  const auto time = [&](Arm arm) { return Seconds(rounds.median_step(arm, which) / static_cast<double>(repeats)); };
+  const auto time = [&](Arm arm) { return Seconds(rounds.median_of(name(arm), which) / static_cast<double>(repeats)); };
   return {time(Arm::compute), time(Arm::comm), time(Arm::serial), time(Arm::overlapped)};
 }
 
@@ -62,7 +80,7 @@ ArmTimes arm_times(const Rounds& rounds, std::span<const std::size_t> which, std
 double median_span(std::span<const Sample> samples, Arm arm, Role role) {
   std::vector<double> spans;
   for (const Sample& s : samples) {
-    if (s.arm == arm) spans.push_back(widest_span(s, role).value());
+    if (s.arm == name(arm)) spans.push_back(widest_span(s, role).value());
   }
   return median(spans);
 }
@@ -86,24 +104,114 @@ bool side_by_side(const Program& program) {
   return true;
 }
 
-std::string common_order(std::span<const Sample> samples) {
-  std::map<std::string, int> seen;
-  int total = 0;
-  for (const Sample& s : samples) {
-    if (s.arm != Arm::overlapped) continue;
-    ++seen[s.launch_order];
-    ++total;
+// By what an arm's operations are to be multiplied so that its own longest path takes `whole`.
+double scale_to(Seconds whole, const Program& arm, const std::vector<Durations>& durations) {
+  return share(whole, longest_path(arm, durations));
+}
+
+// Whether each rank does both roles on one lane, so that nothing can run beside anything.
+bool on_one_lane(const Program& program) {
+  bool both = false;
+  for (const RankClass& c : program.classes) {
+    std::map<LaneId, std::set<Role>> roles;
+    for (const Operation& op : c.body) {
+      if (!is_ordering(op.work)) roles[op.lane].insert(op.role);
+    }
+    if (roles.size() > 1) return false;
+    both = both || (!roles.empty() && roles.begin()->second.size() > 1);
   }
-  if (seen.empty()) return "unverified";
-  const auto most = std::max_element(seen.begin(), seen.end(), [](auto& a, auto& b) { return a.second < b.second; });
-  if (most->second == total) return most->first;
-  return "mixed";
+  return both;
+}
+
+std::string order_of(std::span<const Sample> samples) {
+  std::vector<std::string> orders;
+  for (const Sample& s : samples) {
+    if (s.arm == name(Arm::overlapped)) orders.push_back(s.launch_order);
+  }
+  return common_order(orders);
+}
+
+// The medians over an arm's samples of the p-quantile of the ranks' own times.
+Seconds rank_time(std::span<const Sample> used, const std::string& arm, double p, std::int64_t repeats) {
+  std::vector<double> values;
+  for (const Sample& s : used) {
+    if (s.arm != arm) continue;
+    std::vector<double> own;
+    for (const RankSample& r : s.ranks) own.push_back(r.own.value());
+    values.push_back(quantile(own, p));
+  }
+  return Seconds(median(values) / static_cast<double>(repeats));
+}
+
+double coverage_of(std::span<const Sample> used, const std::string& arm) {
+  double samples = 0;
+  double covered = 0;
+  for (const Sample& s : used) {
+    if (s.arm != arm || !s.covered) continue;
+    ++samples;
+    covered += *s.covered ? 1 : 0;
+  }
+  return samples > 0 ? covered / samples : unknown;
+}
+
+std::vector<ArmSummary> arm_summaries(std::span<const Sample> used, std::int64_t repeats, std::uint64_t seed) {
+  const Rounds compute(used, compute_of);
+  const Rounds communication(used, communication_of);
+  const auto estimate = [&](const Rounds& rounds, const std::string& arm) -> Estimate {
+    const auto statistic = [&](std::span<const std::size_t> which) {
+      return rounds.median_of(arm, which) / static_cast<double>(repeats);
+    };
+    const double value = statistic(rounds.all());
+    if (std::isnan(value)) return {};
+    return {value, bootstrap_interval(rounds.size(), statistic, {.seed = seed})};
+  };
+  std::vector<ArmSummary> all;
+  for (const std::string& arm : compute.arms()) {
+    ArmSummary& summary = all.emplace_back();
+    summary.name = arm;
+    summary.compute = estimate(compute, arm);
+    summary.communication = estimate(communication, arm);
+    summary.rank_least = rank_time(used, arm, 0, repeats);
+    summary.rank_middle = rank_time(used, arm, 0.5, repeats);
+    summary.rank_most = rank_time(used, arm, 1, repeats);
+    std::vector<double> paces;
+    for (const Sample& s : used) {
+      if (s.arm != arm) continue;
+      summary.covering = s.covering;
+      paces.push_back(pace(s).value());
+    }
+    summary.pace = BytesPerSecond(median(paces));
+    summary.coverage = coverage_of(used, arm);
+  }
+  return all;
+}
+
+// How many times as long a role takes in an arm in which the other covers it as in its own: of the same rounds.
+Estimate covered_slowdown(std::span<const Sample> used, Role victim, const std::string& arm,
+                          const BootstrapOptions& options) {
+  const Rounds rounds(used, victim == Role::compute ? compute_of : communication_of);
+  const std::string_view alone = name(victim == Role::compute ? Arm::compute : Arm::comm);
+  const auto ratio = [&](std::span<const std::size_t> which) {
+    return rounds.median_of(arm, which) / rounds.median_of(alone, which);
+  };
+  return {ratio(rounds.all()), bootstrap_interval(rounds.size(), ratio, options)};
 }
 
 }  // namespace
 
+const ArmSummary* Summary::arm(std::string_view wanted) const {
+  const auto found = std::find_if(arms.begin(), arms.end(), [&](const ArmSummary& a) { return a.name == wanted; });
+  return found == arms.end() ? nullptr : &*found;
+}
+
+std::string common_order(const std::vector<std::string>& orders) {
+  if (orders.empty()) return unverified_order;
+  const bool same = std::all_of(orders.begin(), orders.end(), [&](const auto& o) { return o == orders.front(); });
+  return same ? orders.front() : "mixed";
+}
+
 Interval watched_interval(std::span<const Sample> used, std::int64_t repeats, std::uint64_t seed) {
-  const Rounds rounds(used);
+  const Rounds rounds(used, step_of);
   const Watched watched = watched_statistic(arm_times(rounds, rounds.all(), repeats));
   // Asked after every block: a fifth of the resamples tells well enough whether to go on.
   return bootstrap_interval(rounds.size(),
@@ -113,8 +221,58 @@ Interval watched_interval(std::span<const Sample> used, std::int64_t repeats, st
                             {.resamples = 200, .seed = seed});
 }
 
+Estimate estimate(std::span<const Sample> used, const std::function<double(const ArmMedians&)>& statistic,
+                  std::uint64_t seed, int resamples) {
+  const Rounds steps(used, step_of);
+  const Rounds spans(used, compute_span_of);
+  const auto over = [&](std::span<const std::size_t> which) {
+    return statistic({.step = [&](std::string_view arm) { return Seconds(steps.median_of(arm, which)); },
+                      .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); }});
+  };
+  return {over(steps.all()), bootstrap_interval(steps.size(), over, {.resamples = resamples, .seed = seed})};
+}
+
+Interval relative_step_interval(std::span<const Sample> used, std::string_view arm, std::uint64_t seed) {
+  const Rounds steps(used, step_of);
+  const double whole = steps.median_of(arm, steps.all());
+  return bootstrap_interval(steps.size(),
+                            [&](std::span<const std::size_t> which) { return steps.median_of(arm, which) / whole; },
+                            {.resamples = 200, .seed = seed});
+}
+
+Interval widest_communication_interval(std::span<const Sample> used, std::span<const std::string> arms,
+                                       std::uint64_t seed) {
+  const Rounds rounds(used, communication_of);
+  Interval widest{0, 0};
+  for (const std::string& arm : arms) {
+    const double whole = rounds.median_of(arm, rounds.all());
+    const Interval interval = bootstrap_interval(
+        rounds.size(), [&](std::span<const std::size_t> which) { return rounds.median_of(arm, which) / whole; },
+        {.resamples = 200, .seed = seed});
+    if (!(interval.width() <= widest.width())) widest = interval;
+    if (std::isnan(widest.width())) break;  // one that is unknown does not become known by another
+  }
+  return widest;
+}
+
+Interval widest_slowdown_interval(std::span<const Sample> used, std::uint64_t seed) {
+  std::map<std::string, Role> covering;  // by arm
+  for (const Sample& s : used) {
+    if (s.covering) covering.emplace(s.arm, *s.covering);
+  }
+  Interval widest{0, 0};
+  for (const auto& [arm, role] : covering) {
+    const Role victim = role == Role::compute ? Role::communication : Role::compute;
+    const Estimate slowdown = covered_slowdown(used, victim, arm, {.resamples = 200, .seed = seed});
+    const Interval relative{slowdown.interval.low / slowdown.value, slowdown.interval.high / slowdown.value};
+    if (!(relative.width() <= widest.width())) widest = relative;
+    if (std::isnan(widest.width())) break;
+  }
+  return widest;
+}
+
 Summary summarise(const Program& program, const Tuning& tuning, std::span<const Sample> used, std::uint64_t seed) {
-  const Rounds rounds(used);
+  const Rounds rounds(used, step_of);
   const std::vector<std::size_t> all = rounds.all();
   Summary s;
   s.program = program;
@@ -126,7 +284,7 @@ Summary summarise(const Program& program, const Tuning& tuning, std::span<const 
   const auto statistics = [&](std::span<const std::size_t> which, std::span<double> values) {
     const ArmTimes t = arm_times(rounds, which, tuning.repeats);
     const Overlap o = overlap(t);
-    const std::array<double, 8> result{rounds.median_step(Arm::empty, which),
+    const std::array<double, 8> result{rounds.median_of(name(Arm::empty), which),
                                        t.compute.value(),
                                        t.comm.value(),
                                        t.serial.value(),
@@ -152,20 +310,33 @@ Summary summarise(const Program& program, const Tuning& tuning, std::span<const 
   s.comm_stretch = comm_together / comm_alone;
   // In a program that orders both roles, a long span is as much waiting as contention.
   const bool contend = side_by_side(program);
+  s.arms = arm_summaries(used, tuning.repeats, seed);
   if (contend) {
     s.slowdowns = slowdowns_from_spans(Seconds(compute_alone), Seconds(comm_alone),
                                        {Seconds(compute_together), Seconds(comm_together)});
   }
+  if (!std::isnan(s.slowdowns.compute) || !std::isnan(s.slowdowns.comm)) s.slowdown_source = "fluid";
+  for (const ArmSummary& arm : s.arms) {
+    if (arm.coverage != 1) continue;
+    const bool of_compute = arm.covering == Role::communication;
+    const Estimate slowdown =
+        covered_slowdown(used, of_compute ? Role::compute : Role::communication, arm.name, {.seed = seed});
+    if (std::isnan(slowdown.value)) continue;
+    (of_compute ? s.slowdowns.compute : s.slowdowns.comm) = slowdown.value;
+    (of_compute ? s.compute_slowdown : s.comm_slowdown) = slowdown.interval;
+    s.slowdown_source = "covered";
+  }
   std::vector<double> skews;
   for (const Sample& sample : used) skews.push_back(sample.align_skew.value());
   s.align_skew = Seconds(median(skews));
-  s.launch_order = common_order(used);
+  s.launch_order = order_of(used);
   s.verdict = verdict(s.times, s.hidden_share.interval, contend ? s.compute_stretch : unknown,
-                      contend ? s.comm_stretch : unknown);
+                      contend ? s.comm_stretch : unknown, on_one_lane(program)) +
+              serial_remark(s.times, s.t_serial.interval);
   return s;
 }
 
-Seconds isolated_path(const Program& program, const Tuning& tuning, const std::vector<Timings>& isolated) {
+Seconds isolated_path(const Program& program, const ArmTimes& times, const std::vector<Timings>& isolated) {
   // Of each operation and replay the slowest rank: a collective takes as long as its last one.
   std::vector<std::map<OpId, std::vector<double>>> slowest(program.classes.size());
   for (const Timings& t : isolated) {
@@ -181,7 +352,15 @@ Seconds isolated_path(const Program& program, const Tuning& tuning, const std::v
     Durations& of_class = medians.emplace_back();
     for (const auto& [op, durations] : operations) of_class[op] = Seconds(median(durations));
   }
-  return longest_path(program, medians) / static_cast<double>(tuning.repeats);
+  const double of_compute = scale_to(times.compute, project(program, Arm::compute), medians);
+  const double of_comm = scale_to(times.comm, project(program, Arm::comm), medians);
+  for (std::size_t c = 0; c < medians.size(); ++c) {
+    for (const Operation& op : program.classes[c].body) {
+      const auto found = medians[c].find(op.id);
+      if (found != medians[c].end()) found->second = found->second * (op.role == Role::compute ? of_compute : of_comm);
+    }
+  }
+  return longest_path(program, medians);
 }
 
 }  // namespace ovl

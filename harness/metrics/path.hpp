@@ -20,4 +20,27 @@ using Durations = std::map<OpId, Seconds>;
 // NaN when the duration of an operation is missing or unknown.
 Seconds longest_path(const Program& program, const std::vector<Durations>& durations);
 
+struct OperationSpan {
+  Seconds start;
+  Seconds end;
+};
+// By rank, then by position in the body of its class.
+using Spans = std::vector<std::vector<OperationSpan>>;
+
+// When each operation runs if it starts as soon as lanes, events and host_sync let it, and nothing slows anything. The
+// members of a collective start together, when the last of them can, and so do both ends of a transfer, which decides
+// pipelines: a rank there waits for what another computes. A start event fires when what it marks may start. Durations
+// are as above and known: throws std::logic_error for one that is missing. The program passes check().
+Spans earliest_spans(const Program& program, const std::vector<Durations>& durations);
+
+// Over the ranks, the largest time from the start of the first compute operation to the end of the last one: what a
+// bubble rate is of (metrics/pipeline_bubble.hpp). Zero where nothing computes.
+Seconds longest_compute_span(const Program& program, const Spans& spans);
+
+// The latest end.
+Seconds makespan(const Spans& spans);
+
+// The durations of a program whose operations are `busy`, and of no time otherwise: a given what-if.
+std::vector<Durations> given_durations(const Program& program);
+
 }  // namespace ovl

@@ -11,6 +11,7 @@ namespace {
 constexpr double near_bound = 0.9;   // hides at least this: nothing left to tune
 constexpr double near_serial = 0.1;  // hides or loses at most this: as good as one after the other
 constexpr double stretched = 1.1;    // takes this much longer than alone: slowed by the other
+constexpr double notable_gap = 0.1;  // the serial arm is this far from compute + comm: two speedups to be told apart
 
 // Whole per cent; adding zero turns a rounded -0 into 0.
 double percent(double fraction) { return std::round(100 * fraction) + 0.0; }
@@ -30,7 +31,8 @@ std::string cause(double compute_stretch, double comm_stretch) {
 
 }  // namespace
 
-std::string verdict(const ArmTimes& medians, Interval hidden_share, double compute_stretch, double comm_stretch) {
+std::string verdict(const ArmTimes& medians, Interval hidden_share, double compute_stretch, double comm_stretch,
+                    bool one_lane) {
   const Overlap o = overlap(medians);
   if (std::isnan(o.hidden_share)) return "unknown: a part was not measured or took no time";
 
@@ -42,20 +44,43 @@ std::string verdict(const ArmTimes& medians, Interval hidden_share, double compu
   if (std::isnan(hidden_share.width())) {
     return fmt::format("hides {} % of the {}, how surely is unknown", percent(o.hidden_share), shorter);
   }
-  const std::string hides = fmt::format("hides {} % [{}, {}] of the {}", percent(o.hidden_share),
-                                        percent(hidden_share.low), percent(hidden_share.high), shorter);
+  const std::string measured =
+      fmt::format("{} % [{}, {}]", percent(o.hidden_share), percent(hidden_share.low), percent(hidden_share.high));
+  if (one_lane) {
+    return "no overlap: one lane does one after the other, so a share other than 0 would be an artefact of the " +
+           ("measurement; it is " + measured);
+  }
+  const std::string hides = percent(o.hidden_share) < 0
+                                ? fmt::format("hides nothing of the {} (a share of {})", shorter, measured)
+                                : fmt::format("hides {} of the {}", measured, shorter);
   const std::string why = cause(compute_stretch, comm_stretch);
 
   if (hidden_share.low >= -near_serial && hidden_share.high <= near_serial) {
     const bool together = compute_stretch >= stretched || comm_stretch >= stretched;
     return together ? "no gain: " + why + ", " + hides : "no overlap: one runs after the other, " + hides;
   }
-  if (hidden_share.high < 0) return fmt::format("worse than serial by {} %: {}", percent(1 / o.speedup - 1), why);
+  if (hidden_share.high < 0) {
+    return fmt::format("worse than serial: {} % longer than compute + comm: {}", percent(1 / o.speedup - 1), why);
+  }
   if (hidden_share.low <= 0) return "no measurable overlap: " + hides + ", the interval is too wide to tell";
-  if (hidden_share.low > 1) return hides + ": beyond the bound, so a part ran slower alone than it can; measure again";
+  // Where nothing scatters, as in a model, all that can hide is 1 but for rounding.
+  constexpr double rounding = 1e-9;
+  if (hidden_share.low > 1 + rounding)
+    return hides + ": beyond the bound, so a part ran slower alone than it can; measure again";
   if (hidden_share.low >= near_bound) return hides + ": near the bound";
   if (o.hidden_share > 1) return hides + ": nothing is left to hide, as far as the interval tells";
   return hides + ": " + why;
+}
+
+std::string serial_remark(const ArmTimes& medians, Interval serial) {
+  const Overlap o = overlap(medians);
+  const Seconds sum = medians.compute + medians.comm;
+  const double gap = share(o.serial_gap, sum);
+  const bool notable = std::abs(gap) > notable_gap && !std::isnan(serial.width()) && !serial.contains(sum.value());
+  if (!notable) return {};
+  return fmt::format(
+      "; the serial arm took {} % {} than compute + comm, so against it the speedup is {:.2f}x, not {:.2f}x",
+      percent(std::abs(gap)), gap > 0 ? "longer" : "less", o.speedup_measured, o.speedup);
 }
 
 }  // namespace ovl

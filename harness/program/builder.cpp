@@ -35,8 +35,8 @@ LaneId ProgramBuilder::lane(Lane lane) {
   return LaneId(program_.lanes.size() - 1);
 }
 
-CommId ProgramBuilder::world(std::string name, std::string transport, int channels) {
-  return communicator({std::move(name), {first_ranks(program_.ranks)}, std::move(transport), channels});
+CommId ProgramBuilder::world(std::string name, std::string transport, int channels, MessageProgress progress) {
+  return communicator({std::move(name), {first_ranks(program_.ranks)}, std::move(transport), channels, progress});
 }
 
 CommId ProgramBuilder::communicator(Communicator communicator) {

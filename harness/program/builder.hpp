@@ -12,6 +12,7 @@
 //   Program program = std::move(p).finish();
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,13 @@ class ProgramBuilder {
   // The lanes of a program have different names, and so have its buffers: printed programs refer to them by name.
   LaneId lane(Lane lane);
   // One group of all ranks.
-  CommId world(std::string name, std::string transport, int channels);
+  CommId world(std::string name, std::string transport, int channels, MessageProgress progress = {});
   CommId communicator(Communicator communicator);
   BufferId buffer(Buffer buffer);
   EventId event(std::string name);
 
   [[nodiscard]] Slice whole(BufferId buffer) const;
+  [[nodiscard]] std::size_t lanes() const { return program_.lanes.size(); }
 
   // The builders stay valid until finish().
   ClassBuilder all_ranks();

@@ -97,6 +97,20 @@ class ShapeChecker {
     if (op_.reads.empty() || !fits_the_write()) needs_one_write("each read");
   }
   void operator()(const Busy& /*b*/) const {}  // a stand-in may keep the slices of what it stands for
+  void operator()(const Occupy& o) const {
+    needs_nothing();
+    if (o.count < 1) wrong_.push_back(fmt::format("{} SMs or cores to hold, needs one or more", o.count));
+    needs_one_end(o.until, o.duration.value() > 0, "a duration");
+  }
+  void operator()(const Stream& s) const {
+    if (op_.reads.size() != 1 || !fits_the_write()) needs_one_write("one read");
+    if (std::any_of(op_.writes.begin(), op_.writes.end(), [](const Slice& w) { return w.count == 0; })) {
+      wrong_.emplace_back("no element to move");
+    }
+    if (s.workers < 1) wrong_.push_back(fmt::format("{} workers, needs one or more", s.workers));
+    if (!(s.pace.value() >= 0)) wrong_.push_back(fmt::format("a pace of {} B/s", s.pace.value()));
+    needs_one_end(s.until, s.bytes.value() > 0, "an amount of bytes");
+  }
   void operator()(const Fill& /*f*/) const { needs("reads", op_.reads, {}); }
   void operator()(const Verify& v) const {
     needs_nothing();
@@ -135,6 +149,9 @@ class ShapeChecker {
     needs("reads", op_.reads, {});
     needs("writes", op_.writes, {});
   }
+  void needs_one_end(EventId until, bool amount, std::string_view of_what) const {
+    if (until.valid() == amount) wrong_.push_back(fmt::format("needs either {} or an event to last until", of_what));
+  }
   [[nodiscard]] bool fits_the_write() const {
     return op_.writes.size() == 1 && std::all_of(op_.reads.begin(), op_.reads.end(),
                                                  [&](const Slice& read) { return read.count == op_.writes[0].count; });
@@ -150,17 +167,22 @@ class ShapeChecker {
   std::vector<std::string>& wrong_;
 };
 
-std::optional<DType> dtype_of(const Work& work) {
+std::optional<DType> dtype_read(const Work& work) {
   if (const auto* g = std::get_if<Gemm>(&work)) return g->dtype;
   if (const auto* c = std::get_if<Collective>(&work)) return c->dtype;
   if (const auto* e = std::get_if<Exchange>(&work)) return e->dtype;
   return std::nullopt;
 }
 
+std::optional<DType> dtype_written(const Work& work) {
+  if (const auto* g = std::get_if<Gemm>(&work)) return gemm_output(g->dtype);
+  return dtype_read(work);
+}
+
 // tf32 is how a GEMM multiplies f32, not how memory holds it.
 DType stored(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
-void check_slice(const Program& program, const Operation& op, const Slice& s, std::vector<std::string>& wrong) {
+void check_slice(const Program& program, const Slice& s, std::optional<DType> dtype, std::vector<std::string>& wrong) {
   if (!s.buffer.valid() || s.buffer.index() >= program.buffers.size()) {
     wrong.push_back(fmt::format("buffer {} is not declared", s.buffer.value));
     return;
@@ -170,7 +192,7 @@ void check_slice(const Program& program, const Operation& op, const Slice& s, st
     wrong.push_back(
         fmt::format("slice {}[{}:{}] is outside its {} elements", b.name, s.offset, s.offset + s.count, b.count));
   }
-  if (const auto dtype = dtype_of(op.work); dtype && stored(*dtype) != stored(b.dtype)) {
+  if (dtype && stored(*dtype) != stored(b.dtype)) {
     wrong.push_back(fmt::format("buffer {} holds {}", b.name, name(b.dtype)));
   }
 }
@@ -178,8 +200,8 @@ void check_slice(const Program& program, const Operation& op, const Slice& s, st
 void check_shapes(const Program& program, const Ranks& ranks, const RankClass& c, const Operation& op,
                   std::vector<Finding>& findings) {
   std::vector<std::string> wrong;
-  for (const Slice& s : op.reads) check_slice(program, op, s, wrong);
-  for (const Slice& s : op.writes) check_slice(program, op, s, wrong);
+  for (const Slice& s : op.reads) check_slice(program, s, dtype_read(op.work), wrong);
+  for (const Slice& s : op.writes) check_slice(program, s, dtype_written(op.work), wrong);
   std::visit(ShapeChecker(ranks, c, op, wrong), op.work);
   for (const std::string& what : wrong) {
     findings.push_back({FindingKind::shape, fmt::format("{} of class {}: {}", label(program, op), c.name, what)});
@@ -201,6 +223,16 @@ bool marks_an_operation(const RankClass& c, std::size_t position) {
   return position < c.body.size() && c.body[position].lane == lane && !is_ordering(c.body[position].work);
 }
 
+// Where the event is recorded; empty: nowhere.
+std::optional<std::size_t> position_of_record(const RankClass& c, EventId event) {
+  const auto found = std::find_if(c.body.begin(), c.body.end(), [&](const Operation& op) {
+    const auto* record = std::get_if<Record>(&op.work);
+    return record != nullptr && record->event == event;
+  });
+  if (found == c.body.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - c.body.begin());
+}
+
 void check_events(const Program& program, const RankClass& c, std::vector<Finding>& findings) {
   std::map<EventId, OpId> recorded;
   const auto add = [&](const Operation& op, const std::string& what) {
@@ -220,6 +252,12 @@ void check_events(const Program& program, const RankClass& c, std::vector<Findin
     } else if (const auto* wait = std::get_if<Wait>(&op.work)) {
       if (!recorded.contains(wait->event)) {
         add(op, "no record of the event comes before it in issue order, so on a device it would not wait");
+      }
+    } else if (const EventId until = lasts_until(op.work); until.valid()) {
+      if (recorded.contains(until)) {
+        add(op, fmt::format("it lasts until e{}, which is recorded before it begins", until.value));
+      } else if (!position_of_record(c, until)) {
+        add(op, fmt::format("it lasts until e{}, which nothing records", until.value));
       }
     }
   }
@@ -344,6 +382,7 @@ struct Plan {
   std::vector<std::vector<std::size_t>> lanes;         // the positions of each lane, in issue order
   std::vector<std::vector<std::size_t>> predecessors;  // of each position
   std::vector<std::vector<int>> places;                // of each position and meeting, in the sequence that it is in
+  std::vector<std::optional<std::size_t>> ended_by;    // of each position: the record that it lasts until
 };
 
 // Collectives of one communicator meet in issue order, and so do the transfers between two ranks. With `one_collective`
@@ -360,6 +399,8 @@ Plan plan(const RankClass& c, std::size_t lanes, bool one_collective) {
     result.lanes[op.lane.index()].push_back(i);
     std::vector<std::size_t>& predecessors = result.predecessors.emplace_back(order.predecessors(i));
     std::vector<int>& places = result.places.emplace_back();
+    const EventId until = lasts_until(op.work);
+    result.ended_by.push_back(until.valid() ? position_of_record(c, until) : std::nullopt);
     if (const auto* col = std::get_if<Collective>(&op.work)) {
       places.push_back(collectives[col->comm]++);
       if (one_collective && previous) predecessors.push_back(*previous);
@@ -371,8 +412,8 @@ Plan plan(const RankClass& c, std::size_t lanes, bool one_collective) {
   return result;
 }
 
-// Replays a program without durations. An operation is done when its predecessors are, and what it meets has been
-// reached on every rank that takes part.
+// Replays a program without durations. An operation is done when its predecessors are, what it meets has been reached
+// on every rank that takes part, and the event that it lasts until has fired.
 class Replay {
  public:
   Replay(const Program& program, const Ranks& ranks, bool one_collective) : program_(program), ranks_(ranks) {
@@ -444,6 +485,8 @@ class Replay {
                        [](const Meeting& m) { return *m.arrived >= m.needed; })) {
         break;
       }
+      const std::optional<std::size_t> ended_by = rank.plan->ended_by[position];
+      if (ended_by && !rank.done[*ended_by]) break;
       rank.done[position] = true;
       lane.arrived = false;
       moved = true;
@@ -510,6 +553,15 @@ std::vector<Finding> check(const Program& program) {
   check_sequences(program, ranks, findings);
   check_transfers(program, ranks, findings);
   check_deadlock(program, ranks, findings);
+  return findings;
+}
+
+std::vector<Finding> unexpected_findings(const Program& program) {
+  std::vector<Finding> findings = check(program);
+  const auto& expected = program.expected_findings;
+  std::erase_if(findings, [&](const Finding& f) {
+    return std::find(expected.begin(), expected.end(), f.kind) != expected.end();
+  });
   return findings;
 }
 

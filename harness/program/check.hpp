@@ -6,21 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/enum_names.hpp"
 #include "program/program.hpp"
 
 namespace ovl {
-
-enum class FindingKind { shape, event, race, mismatch, deadlock };
-template <>
-struct EnumNames<FindingKind> {
-  static constexpr std::string_view axis = "finding";
-  static constexpr std::pair<FindingKind, std::string_view> table[] = {{FindingKind::shape, "shape"},
-                                                                       {FindingKind::event, "event"},
-                                                                       {FindingKind::race, "race"},
-                                                                       {FindingKind::mismatch, "mismatch"},
-                                                                       {FindingKind::deadlock, "deadlock"}};
-};
 
 struct Finding {
   FindingKind kind;
@@ -28,7 +16,8 @@ struct Finding {
 };
 
 // shape: an operation's slices do not fit its buffers or its kind; a verify of nothing.
-// event: a wait without an earlier record in issue order, an event recorded twice, a start record that marks no start.
+// event: a wait without an earlier record in issue order, an event recorded twice, a start record that marks no start,
+// an operation that lasts until an event recorded before it or nowhere.
 // race: two operations touch overlapping slices, one writes, and nothing orders them: both, and the missing edge.
 // mismatch: ranks of a communicator disagree about a position of their collective sequence, or a send is never met.
 // deadlock: replayed without durations, some lane never finishes: where each one stands; or that happens where a rank
@@ -37,5 +26,8 @@ struct Finding {
 // Empty: nothing is wrong. Cost: linear in ranks × operations, but for race, quadratic in the operations of a class
 // that share a buffer.
 std::vector<Finding> check(const Program& program);
+
+// Those of a kind that the program does not expect: with one of them it is not launched.
+std::vector<Finding> unexpected_findings(const Program& program);
 
 }  // namespace ovl

@@ -35,6 +35,16 @@ struct Describer {
     return text;
   }
   std::string operator()(const Busy& b) const { return fmt::format("busy {} s", b.duration.value()); }
+  std::string operator()(const Occupy& o) const {
+    return fmt::format(
+        "occupy {} {}", o.count,
+        o.until.valid() ? fmt::format("until e{}", o.until.value) : fmt::format("for {} s", o.duration.value()));
+  }
+  std::string operator()(const Stream& s) const {
+    return fmt::format(
+        "stream {}{}{}", s.until.valid() ? fmt::format("until e{}", s.until.value) : format_bytes(s.bytes),
+        s.pace.value() == 0 ? "" : fmt::format(" pace={}", s.pace.value()), fmt::format(" workers={}", s.workers));
+  }
   std::string operator()(const Verify& v) const { return fmt::format("verify %{}", v.target.value); }
   std::string operator()(const Record& r) const {
     return fmt::format("record e{}{}", r.event.value, r.moment == Moment::start ? " at start" : "");
@@ -76,7 +86,9 @@ std::string describe(const std::vector<Rank>& ranks) {
 }
 
 std::string print(const Program& program) {
-  std::string out = fmt::format("program {} ranks={}{}\n", program.name, program.ranks, program.graph ? " graph" : "");
+  std::string out = fmt::format("program {} ranks={}{}", program.name, program.ranks, program.graph ? " graph" : "");
+  for (const FindingKind kind : program.expected_findings) out += fmt::format(" expects={}", name(kind));
+  out += '\n';
   for (const Lane& l : program.lanes) {
     out += fmt::format("lane {} role={} priority={} partition={} waiting={}\n", l.name, name(l.role), name(l.priority),
                        name(l.partition), name(l.waiting));
@@ -85,6 +97,7 @@ std::string print(const Program& program) {
     const Communicator& c = program.communicators[i];
     out += fmt::format("comm {} {} transport={} channels={} groups=", i, c.name, c.transport, c.channels);
     for (const auto& group : c.groups) out += describe(group);
+    if (c.progress != MessageProgress{}) out += " progress=" + progress_name(c.progress);
     out += '\n';
   }
   for (std::size_t i = 0; i < program.events.size(); ++i) {

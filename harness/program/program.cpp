@@ -5,17 +5,7 @@
 
 namespace ovl {
 
-Bytes size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return Bytes(8);
-    case DType::f32:
-    case DType::tf32: return Bytes(4);
-    case DType::f16:
-    case DType::bf16: return Bytes(2);
-    case DType::f8e4m3: return Bytes(1);
-  }
-  return Bytes(0);
-}
+DType gemm_output(DType dtype) { return dtype == DType::f8e4m3 ? DType::bf16 : dtype; }
 
 const RankClass& Program::class_of(Rank rank) const {
   for (const RankClass& c : classes) {
@@ -32,6 +22,8 @@ std::string_view kind_name(const Work& work) {
     std::string_view operator()(const Copy&) const { return "copy"; }
     std::string_view operator()(const Busy&) const { return "busy"; }
     std::string_view operator()(const Elementwise&) const { return "elementwise"; }
+    std::string_view operator()(const Occupy&) const { return "occupy"; }
+    std::string_view operator()(const Stream&) const { return "stream"; }
     std::string_view operator()(const Fill&) const { return "fill"; }
     std::string_view operator()(const Verify&) const { return "verify"; }
     std::string_view operator()(const Record&) const { return "record"; }
@@ -44,6 +36,12 @@ std::string_view kind_name(const Work& work) {
 bool is_ordering(const Work& work) {
   return std::holds_alternative<Record>(work) || std::holds_alternative<Wait>(work) ||
          std::holds_alternative<HostSync>(work);
+}
+
+EventId lasts_until(const Work& work) {
+  if (const auto* occupy = std::get_if<Occupy>(&work)) return occupy->until;
+  if (const auto* stream = std::get_if<Stream>(&work)) return stream->until;
+  return {};
 }
 
 OpId free_id(const RankClass& rank_class) {

@@ -15,21 +15,17 @@
 #include <variant>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "base/enum_names.hpp"
 #include "base/ids.hpp"
 #include "base/units.hpp"
+#include "program/progress.hpp"
 
 namespace ovl {
 
-enum class DType { f64, f32, tf32, f16, bf16, f8e4m3 };
-template <>
-struct EnumNames<DType> {
-  static constexpr std::string_view axis = "dtype";
-  static constexpr std::pair<DType, std::string_view> table[] = {{DType::f64, "f64"},   {DType::f32, "f32"},
-                                                                 {DType::tf32, "tf32"}, {DType::f16, "f16"},
-                                                                 {DType::bf16, "bf16"}, {DType::f8e4m3, "f8e4m3"}};
-};
-Bytes size_of(DType dtype);
+// What a GEMM of these operands writes. Products of f8 have no range in f8 to be written to, so c is bf16; b is then
+// stored n×k, since the tensor cores take f8 in no other layout.
+DType gemm_output(DType dtype);
 
 enum class Role { compute, communication };
 template <>
@@ -79,6 +75,7 @@ struct Communicator {
   std::vector<std::vector<Rank>> groups;  // disjoint; a rank's peers are indices within its own group
   std::string transport;                  // "shm", "nccl", ...: a name that the backend lists
   int channels = 1;                       // CTAs or channels asked for; 0 leaves the choice to the library
+  MessageProgress progress = {};          // who moves its messages on
 };
 
 struct Event {
@@ -112,7 +109,8 @@ struct Slice {
 
 // ---- operations ----------------------------------------------------------------------------------------------------
 
-// c = a · b, row-major. reads a (m×k), b (k×n); writes c (m×n). Runs `repeat` times in a row, same result.
+// c = a · b, row-major. reads a (m×k), b (k×n; n×k where f8e4m3); writes c (m×n, of gemm_output). Runs `repeat` times
+// in a row, same result.
 struct Gemm {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -167,6 +165,24 @@ struct Busy {
 };
 // writes[0] += the sum of all reads: an optimizer step, an accumulation.
 struct Elementwise {};
+// What contends with other work. It lasts a given amount or, with a valid `until`, until that event: the event's one
+// record is issued later, on another lane that does not wait for this operation, so that it is there before its victim
+// and outlives it.
+//
+// Holds `count` SMs (or cores), the lane's own among them, and does nothing else: no slices, no memory traffic.
+struct Occupy {
+  int count = 1;
+  Seconds duration;  // where there is no event
+  EventId until;
+};
+// Moves bytes through memory: writes[0] = reads[0] from first to last and again from the first, on `workers` SMs (or
+// cores), the lane's own among them. `pace` and `bytes` count what is read and what is written.
+struct Stream {
+  BytesPerSecond pace;  // 0: as fast as it goes
+  int workers = 1;
+  Bytes bytes;  // where there is no event
+  EventId until;
+};
 // Prologue: give writes[*] the case's data (exact or random), a pure function of (seed, rank, buffer, index).
 struct Fill {};
 // Epilogue: the outputs of `target` must be what its kind says of its inputs.
@@ -185,7 +201,8 @@ struct Wait {
 };
 struct HostSync {};
 
-using Work = std::variant<Gemm, Collective, Exchange, Copy, Busy, Elementwise, Fill, Verify, Record, Wait, HostSync>;
+using Work = std::variant<Gemm, Collective, Exchange, Copy, Busy, Elementwise, Occupy, Stream, Fill, Verify, Record,
+                          Wait, HostSync>;
 
 // Ids are unique within a rank class over all parts, and the same operation keeps its id in every arm.
 struct Operation {
@@ -205,6 +222,18 @@ struct RankClass {
   std::vector<Operation> epilogue;
 };
 
+// What a check of the data alone can find: check.hpp says what each is.
+enum class FindingKind { shape, event, race, mismatch, deadlock };
+template <>
+struct EnumNames<FindingKind> {
+  static constexpr std::string_view axis = "finding";
+  static constexpr std::pair<FindingKind, std::string_view> table[] = {{FindingKind::shape, "shape"},
+                                                                       {FindingKind::event, "event"},
+                                                                       {FindingKind::race, "race"},
+                                                                       {FindingKind::mismatch, "mismatch"},
+                                                                       {FindingKind::deadlock, "deadlock"}};
+};
+
 struct Program {
   std::string name;
   int ranks = 1;
@@ -214,6 +243,8 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<RankClass> classes;  // disjoint, covering 0 .. ranks-1
   bool graph = false;              // replay by a captured graph
+  // What is wrong with it on purpose. Nothing, but in a program that shows what an error costs (schedule/ordering.hpp).
+  std::vector<FindingKind> expected_findings;
 
   [[nodiscard]] const RankClass& class_of(Rank rank) const;
 };
@@ -221,6 +252,9 @@ struct Program {
 [[nodiscard]] std::string_view kind_name(const Work& work);
 // record, wait and host_sync order others and do no work of their own.
 [[nodiscard]] bool is_ordering(const Work& work);
+
+// The event that ends the work; invalid: it ends by itself.
+[[nodiscard]] EventId lasts_until(const Work& work);
 
 // An id that no operation of the class has, nor any above it.
 [[nodiscard]] OpId free_id(const RankClass& rank_class);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/projection.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "base/error.hpp"
 #include "program/order.hpp"
 
 namespace ovl {
@@ -91,6 +94,17 @@ void drop_verifies(RankClass& c) {
   });
 }
 
+// An arm has edges of its own, so what lasts until an event of the whole would not end there.
+void require_ends(const Program& program, const RankClass& c, Arm arm) {
+  for (const Operation& op : c.body) {
+    if (!lasts_until(op.work).valid()) continue;
+    throw failure(
+        fmt::format("program {} has no arm {}", program.name, name(arm)),
+        fmt::format("%{} {} lasts until an event that only the whole program has", op.id.value, kind_name(op.work)),
+        "give the case arms of its own");
+  }
+}
+
 }  // namespace
 
 Program project(const Program& program, Arm arm) {
@@ -108,6 +122,7 @@ Program project(const Program& program, Arm arm) {
       case Arm::serial: body = serialise(source.body); break;
       case Arm::overlapped: break;
     }
+    require_ends(program, out.classes[c], arm);
     drop_verifies(out.classes[c]);
   }
   return out;

@@ -26,7 +26,8 @@ struct EnumNames<Arm> {
 // serial: everything on the lane of the first compute operation (communication, if there is none), in issue order,
 // without events. Ranks that meet in crossed order on lanes side by side (a send on one, a receive on the other) have
 // no serial arm: check() finds its deadlock. overlapped: the program itself. Each but the last is called
-// <program>:<arm>. What an arm no longer does, its epilogue no longer verifies.
+// <program>:<arm>. What an arm no longer does, its epilogue no longer verifies. Throws Error(failure) where the arm
+// keeps an operation that lasts until an event: without the whole program it would not end.
 Program project(const Program& program, Arm arm);
 
 }  // namespace ovl

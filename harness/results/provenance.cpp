@@ -126,6 +126,12 @@ json object_of(const std::vector<Fact>& facts) {
   return object;
 }
 
+json processes_of(const std::vector<std::vector<Fact>>& processes) {
+  json all = json::array();
+  for (const std::vector<Fact>& process : processes) all.push_back(object_of(process));
+  return all;
+}
+
 std::string_view type_name(ColumnType type) {
   switch (type) {
     case ColumnType::text: return "text";
@@ -180,21 +186,29 @@ json collect_provenance(const ProvenanceInput& input) {
       {"machine", machine()},
       {"backend",
        {{"name", input.backend.backend}, {"device", input.backend.device}, {"facts", object_of(input.backend.facts)}}},
-      {"environment", environment({"NCCL_", "CUDA_", "OMP_", "OPENBLAS_", "MKL_", "GOTO_", "UCX_"})},
+      {"environment", environment({"NCCL_", "CUDA_", "NVIDIA_TF32_", "OMP_", "OPENBLAS_", "MKL_", "GOTO_", "UCX_"})},
       {"schemas", schemas}};
-  // Launchers set theirs anew for every job and rank, so they are recorded and not compared.
-  const json run{{"date", date_utc()},
-                 {"pid", ::getpid()},
-                 {"command_line", input.command_line},
-                 {"memory", memory_bytes()},
-                 {"governor", line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")},
-                 {"environment", environment({"OMPI_", "MPICH_", "SLURM_"})}};
+  // Launchers set theirs anew for every job and rank, so they are recorded and not compared; of Open MPI's what users
+  // set, since its daemons' own name folders and a key of the job.
+  const json run{
+      {"date", date_utc()},
+      {"pid", ::getpid()},
+      {"command_line", input.command_line},
+      {"memory", memory_bytes()},
+      {"governor", line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")},
+      {"launcher", known(input.launcher)},
+      {"backend", object_of(input.backend.at_open)},
+      {"processes", processes_of(input.processes)},
+      {"environment", environment({"OMPI_COMM_WORLD_", "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mtl", "OMPI_MCA_pml",
+                                   "MPICH_", "MPIR_CVAR_", "PMI_RANK", "PMI_SIZE", "SLURM_", "TORCHELASTIC_"})}};
   return {{"identity", identity}, {"run", run}, {"tables", tables}};
 }
 
 std::string shared_identity(const json& provenance) {
   json shared = provenance.at("identity");
   shared.erase("machine");
+  // Launchers give each process the device that it shall see.
+  shared["environment"].erase("CUDA_VISIBLE_DEVICES");
   std::string text;
   const json flat = shared.flatten();
   for (const auto& [pointer, value] : flat.items()) text += fmt::format("{} = {}\n", pointer.substr(1), value.dump());

@@ -4,7 +4,7 @@
 //
 //   identity   what must be the same for two rows to stand in one table; compared on resume, and (but for the machine)
 //              between the processes of a run: bench, seed, settings, build, machine, backend, environment, schemas
-//   run        what may differ: date, process, command line, the environment of the job, memory, frequency governor
+//   run        what may differ: date, processes, command line, the environment of the job, memory, frequency governor
 //   tables     name, type, unit and description of every column, so that no reader needs a copy
 #pragma once
 
@@ -25,6 +25,8 @@ struct ProvenanceInput {
   std::vector<Fact> settings;  // options that rows of one table must share: precision, interleave, ...
   Description backend;
   std::vector<Schema> tables;
+  std::string launcher = {};                      // "torchrun", "srun" ...; empty: none
+  std::vector<std::vector<Fact>> processes = {};  // of a run of several, by number: host, device ...
 };
 
 // {"identity": ..., "run": ..., "tables": ...}. Reads this process's environment and /proc; what cannot be read is

@@ -21,7 +21,21 @@ Schema summary_schema(const std::vector<Column>& own);
 // One row for each operation of the instrumented pass, the first ones of each lane (measure/runner.hpp).
 const Schema& operations_schema();
 
+// What a collective costs as a model: one row for each series, method and segment (stats/fit.hpp).
+const Schema& fits_schema();
+
+// Rows of foreign logs as they were read (results/import/).
+const Schema& imported_schema();
+// The own columns of summary.csv of an imported run.
+const std::vector<Column>& imported_summary_columns();
+
+// What a sweep recommends: one row for each series of cases that differ in one option (measure/choices.hpp).
+const Schema& choices_schema();
+
 // With --launches: one row a case, over its process launches.
 const Schema& launches_schema();
+
+// What overlap-compare prints: one row for each quantity of a case or series and each run after the first.
+const Schema& comparison_schema();
 
 }  // namespace ovl

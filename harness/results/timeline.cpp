@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -99,11 +100,14 @@ void add_arrows(RankDrawing& drawing, const std::vector<Operation>& body) {
   }
 }
 
-void add_exposed(RankDrawing& drawing) {
+// Behind `until` a lane may have worked without a record of it, so that nothing is known to stand alone.
+void add_exposed(RankDrawing& drawing, Seconds until) {
   std::vector<Period> compute;
   std::vector<Period> comm;
   for (const Slot& slot : drawing.slots) {
-    (slot.operation->role == Role::compute ? compute : comm).push_back(slot.time);
+    Period time = slot.time;
+    if (known(until)) time.end = std::min(time.end, until);
+    (slot.operation->role == Role::compute ? compute : comm).push_back(time);
   }
   drawing.exposed = subtract(PeriodSet(std::move(comm)), PeriodSet(std::move(compute)));
 }
@@ -123,7 +127,7 @@ RankDrawing draw(const Program& program, const Timings& timings, Rank rank) {
   RankDrawing drawing{.rank = rank};
   add_slots(drawing, body, timings);
   add_arrows(drawing, body);
-  add_exposed(drawing);
+  add_exposed(drawing, timings.kept_until);
   add_threads(drawing, program);
   return drawing;
 }
@@ -145,6 +149,7 @@ json size_args(const Program& program, const Operation& op) {
     return {{"bytes", (size_of(collective->dtype) * collective->count).value()}};
   }
   if (const auto* busy = std::get_if<Busy>(&op.work)) return {{"duration_s", busy->duration.value()}};
+  if (const auto* occupy = std::get_if<Occupy>(&op.work)) return {{"units", occupy->count}};
   return {{"bytes", bytes_of(program, op.reads.empty() ? op.writes : op.reads).value()}};
 }
 
@@ -156,6 +161,8 @@ std::string title(const Operation& op, const json& size) {
     if (size.at("repeat") != 1) text += fmt::format(" x{}", size.at("repeat").get<std::int64_t>());
   } else if (size.contains("bytes")) {
     text += " " + format_bytes(Bytes(size.at("bytes").get<std::int64_t>()));
+  } else if (size.contains("units")) {
+    text += fmt::format(" {}", size.at("units").get<int>());
   } else {
     text += " " + format_seconds(Seconds(size.at("duration_s").get<double>()));
   }
@@ -332,29 +339,34 @@ json timeline(const Program& program, const Timings& timings, const TimelineLabe
     writer.write(drawing);
     exposed[fmt::format("rank {}", drawing.rank.value)] = drawing.exposed.length().value();
   }
-  return {{"traceEvents", writer.finish()},
-          {"displayTimeUnit", labels.display_unit},
-          {"otherData",
-           {{"case", labels.key},
-            {"arm", labels.arm},
-            {"source", labels.source},
-            {"program", program.name},
-            {"start_source", timings.start_source},
-            {"origin_us", microseconds_of(Clock(zero).nanoseconds(Seconds(0)))},
-            {"exposed_s", exposed},
-            {"undrawn_operations", undrawn}}}};
+  return {
+      {"traceEvents", writer.finish()},
+      {"displayTimeUnit", labels.display_unit},
+      {"otherData",
+       {{"case", labels.key},
+        {"arm", labels.arm},
+        {"source", labels.source},
+        {"program", program.name},
+        {"start_source", timings.start_source},
+        {"origin_us", microseconds_of(Clock(zero).nanoseconds(Seconds(0)))},
+        {"kept_until_us", known(timings.kept_until) ? json(microseconds_of(Clock(zero).nanoseconds(timings.kept_until)))
+                                                    : json(nullptr)},
+        {"exposed_s", exposed},
+        {"undrawn_operations", undrawn}}}};
 }
 
 std::filesystem::path timeline_path(const std::string& key) {
   constexpr std::size_t longest = 100;
+  std::string values;
+  std::istringstream words(key);
+  for (std::string word; words >> word;) values += (values.empty() ? "" : "-") + word.substr(word.find('=') + 1);
   std::string file;
-  for (const char c : key.substr(0, longest)) {
+  for (const char c : values.substr(0, longest)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        std::string_view("_-+=,").find(c) != std::string_view::npos;
     file += plain ? c : '_';
   }
-  if (file != key) file += fmt::format("-{:016x}", hash64(key));
-  return std::filesystem::path("timeline") / (file + ".json");
+  return std::filesystem::path("timeline") / fmt::format("{}-{:016x}.json", file, hash64(key));
 }
 
 }  // namespace ovl

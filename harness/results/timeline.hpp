@@ -28,11 +28,12 @@ struct TimelineLabels {
 // `timings` come from a replay of `program` with Recording::operations. Times are written in microseconds, to the
 // nanosecond, and begin at 0 with the first event; otherData says where the common origin lies. An operation whose
 // start is unknown is drawn from the moment it was ready, and says so; one whose end is unknown is counted in
-// otherData.
+// otherData. What is exposed is told up to Timings::kept_until.
 nlohmann::json timeline(const Program& program, const Timings& timings, const TimelineLabels& labels);
 
-// Where a case's timeline goes within a run directory: "timeline/<case>.json", the key made fit for a file name. Two
-// keys never share a name: a key that had to be changed is followed by its hash.
+// Where a case's timeline goes within a run directory: "timeline/<values>-<hash>.json", from the values of the key
+// "bench axis=value axis=value", made fit for a file name, and the hash of the whole key (FNV-1a, 64 bit), so that no
+// two keys share a name. The pictures of overlap-plots are named in the same way.
 std::filesystem::path timeline_path(const std::string& key);
 
 }  // namespace ovl

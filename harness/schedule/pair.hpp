@@ -13,7 +13,7 @@ namespace ovl {
 
 struct PairSpec {
   int ranks = 2;
-  // GEMM: c (m×n) = a (m×k) · b (k×n), `gemm_repeat` times in a row.
+  // GEMM: c (m×n) = a (m×k) · b (k×n), `gemm_repeat` times in a row. c is of gemm_output(dtype).
   std::int64_t m = 1024;
   std::int64_t n = 1024;
   std::int64_t k = 1024;
@@ -27,6 +27,7 @@ struct PairSpec {
   int channels = 1;
   Waiting waiting = Waiting::yield;
   Memory memory = Memory::plain;
+  MessageProgress progress = {};
 
   // Pairs of GEMM and collective in one timed window.
   std::int64_t repeats = 1;

@@ -50,4 +50,9 @@ Interval bootstrap_interval(std::size_t rounds, const Statistic& statistic, cons
 std::vector<Interval> bootstrap_intervals(std::size_t rounds, std::size_t count, const Statistics& statistics,
                                           const BootstrapOptions& options = {});
 
+// The resampled statistic itself, widened like the ends of an interval: to compare statistics of samples that were
+// drawn apart, resample by resample. Empty for fewer than two rounds.
+std::vector<double> bootstrap_replicates(std::size_t rounds, const Statistic& statistic,
+                                         const BootstrapOptions& options = {});
+
 }  // namespace ovl

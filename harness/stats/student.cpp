@@ -45,12 +45,24 @@ double student_t_quantile(double p, int degrees) {
   return std::copysign(std::sqrt(degrees) * std::tan(low), p - 0.5);
 }
 
-Interval prediction_interval(std::span<const double> values, double confidence) {
+Interval prediction_interval(std::span<const double> values, std::size_t further, double confidence) {
+  require(further > 0, "a prediction is of at least one observation");
   if (values.size() < 2) return {};
   const double centre = mean(values);
-  const double reach = student_t_quantile((1 + confidence) / 2, static_cast<int>(values.size()) - 1) *
-                       standard_deviation(values) * std::sqrt(1 + 1 / static_cast<double>(values.size()));
+  const double p = 1 - (1 - confidence) / (2 * static_cast<double>(further));
+  const double reach = student_t_quantile(p, static_cast<int>(values.size()) - 1) * standard_deviation(values) *
+                       std::sqrt(1 + 1 / static_cast<double>(values.size()));
   return {centre - reach, centre + reach};
+}
+
+std::size_t agreeing(std::span<const double> values) {
+  std::size_t agree = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<double> others(values.begin(), values.end());
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (prediction_interval(others, values.size()).contains(values[i])) ++agree;
+  }
+  return agree;
 }
 
 }  // namespace ovl

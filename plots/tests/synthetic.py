@@ -18,6 +18,8 @@ REPEATS = 4
 RANKS = 2
 OFFSETS = (0, -1, 1, -2, 2, -3, 3)  # of the used rounds, in hundredths of a millisecond
 
+FIGURES = ("combined_vs_isolated", "hidden_share", "samples", "stretch", "timeline")  # that such a run feeds
+
 INTERVALS = ("t_empty", "t_compute", "t_comm", "t_serial", "t_step", "t_exposed", "hidden_share", "speedup")
 
 
@@ -36,23 +38,24 @@ def _columns(spec: str) -> list[dict[str, str]]:
 
 SCHEMAS: dict[str, Any] = {
     "summary": _columns(
-        "key:t bench:t launch:i status:t reason:t source:t backend:t transport:t ranks:i placement:t program_hash:t "
-        "waiting:t channels_asked:i channels_observed:i layout:t oversubscribed:i launch_mode:t launch_order:t "
-        "buffers:t buffer_copies:i verify:t interleave:t repeats:i rounds:i rounds_spoilt:i blocks:i stop_rule:t "
-        "precision:1 t_measure:s t_empty:s* t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 "
-        "t_overlap:s t_exposed:s* hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s "
-        "t_path:s compute_stretch:1 comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t "
-        "align_skew:s observer_ratio:1 core_distance:s core_distance_low:s core_distance_high:s busy_core_slowdown:1 "
-        "steal_share:1 foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t "
-        "bus_bandwidth:B/s algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
+        "key:t bench:t launch:i status:t reason:t source:t backend:t transport:t ranks:i placement:t "
+        "program_hash:t waiting:t progress:t channels_asked:i channels_observed:i comm_path:t gemm_algorithm:t "
+        "partial:i layout:t oversubscribed:i launch_mode:t launch_order:t buffers:t buffer_copies:i verify:t "
+        "interleave:t repeats:i rounds:i rounds_spoilt:i blocks:i stop_rule:t precision:1 t_measure:s t_empty:s* "
+        "t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 t_overlap:s t_exposed:s* "
+        "hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s t_path:s compute_stretch:1 "
+        "comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t align_skew:s observer_ratio:1 "
+        "core_distance:s core_distance_low:s core_distance_high:s busy_core_slowdown:1 steal_share:1 "
+        "foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t bus_bandwidth:B/s "
+        "algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
     ),
     "samples": _columns(
         "key:t launch:i block:i round:i position:i arm:t rank:i slot:i repeats:i step:s own:s compute_span:s "
-        "comm_span:s align_skew:s launch_order:t used:i noise:t"
+        "comm_span:s compute_start:s comm_start:s pace:B/s align_skew:s launch_order:t used:i noise:t"
     ),
     "operations": _columns(
-        "key:t launch:i arm:t replay:i rank:i lane:t op:i kind:t role:t enqueued:s ready:s start:s end:s host_return:s "
-        "start_source:t"
+        "key:t launch:i arm:t replay:i rank:i lane:t op:i kind:t nth:i bytes:i role:t enqueued:s eligible:s ready:s "
+        "start:s end:s host_return:s proceeded:s start_source:t kept_until:s step:t"
     ),
 }
 
@@ -128,6 +131,7 @@ def summary_row(case: Case) -> dict[str, Any]:
         "ranks": RANKS,
         "placement": case.placement,
         "waiting": "yield",
+        "progress": "auto",
         "gemm": case.gemm,
         "collective": "all_reduce",
         "bytes": case.bytes,
@@ -193,6 +197,8 @@ def sample_rows(case: Case) -> list[dict[str, Any]]:
                         "own": step * (1 - 0.01 * rank),
                         "compute_span": "" if arm in ("empty", "comm") else step / (1.05 if arm == "overlapped" else 1),
                         "comm_span": "" if arm in ("empty", "compute") else step / (1.1 if arm == "overlapped" else 1),
+                        "compute_start": "" if arm in ("empty", "comm") else 0,
+                        "comm_start": "" if arm in ("empty", "compute") else 0,
                         "used": 0 if spoilt else 1,
                         "noise": "steal" if spoilt else "",
                     }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each kind of corruption is found, with file, line, column, what is there and what should be."""
 
+import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import synthetic
 
+from overlap_plots import derive
 from overlap_plots.check import check_run
 
 Rows = list[dict[str, Any]]
@@ -29,9 +32,9 @@ def test_a_sound_run_passes_and_says_what_was_checked(run_directory: Path) -> No
     assert found == []
     assert said == [
         "run.json: 3 table schemas",
-        "summary.csv: 7 rows of 86 columns, header and types against run.json",
-        "samples.csv: 480 rows of 17 columns, header and types against run.json",
-        "operations.csv: 24 rows of 15 columns, header and types against run.json",
+        "summary.csv: 7 rows of 90 columns, header and types against run.json",
+        "samples.csv: 480 rows of 20 columns, header and types against run.json",
+        "operations.csv: 24 rows of 21 columns, header and types against run.json",
         "summary.csv: 7 cases (5 ok, 1 noisy, 1 unsupported), statuses, sources and keys",
         "samples.csv: 6 cases, looked up in summary.csv",
         "operations.csv: 2 cases, looked up in summary.csv",
@@ -122,6 +125,18 @@ def test_a_rank_twice_in_a_replay(run_directory: Path) -> None:
     ]
 
 
+def test_a_round_may_hold_many_replays_of_an_arm(run_directory: Path) -> None:
+    """``--interleave block``: each on the next slot, and the medians are over all of them."""
+    rows = samples()
+    again = [row | {"slot": row["slot"] + 2} for row in rows]
+    assert problems(run_directory, "samples", rows + again) == []
+    for row in again:
+        row["step"] *= 1.5
+        row["own"] *= 1.5
+    found = problems(run_directory, "samples", rows + again)
+    assert any("column t_step" in line for line in found), found
+
+
 def test_header_types_and_field_counts(run_directory: Path) -> None:
     path = run_directory / "samples.csv"
     good = path.read_text(encoding="utf-8")
@@ -134,8 +149,8 @@ def test_header_types_and_field_counts(run_directory: Path) -> None:
         after(good.replace("own", "mine", 1))
         == 'samples.csv:1: column 11: got "mine", expected "own", as run.json says'
     )
-    assert after(good.replace(",noise\n", "\n", 1)) == "samples.csv:1: got 16 columns, expected 17, as run.json says"
-    assert after(good + "a,b\n") == "samples.csv:482: got 2 fields, expected 17, as in the header"
+    assert after(good.replace(",noise\n", "\n", 1)) == "samples.csv:1: got 19 columns, expected 20, as run.json says"
+    assert after(good + "a,b\n") == "samples.csv:482: got 2 fields, expected 20, as in the header"
     assert after(good + 'a,"b\n') == (
         "samples.csv: got text that is no CSV from line 482 on (unexpected end of data), expected CSV text in UTF-8"
     )
@@ -145,3 +160,19 @@ def test_header_types_and_field_counts(run_directory: Path) -> None:
 def after_removal(path: Path, directory: Path) -> str:
     path.unlink()
     return str(check_run(directory)[1][0])
+
+
+def test_costs_follow_from_the_samples() -> None:
+    """Two rounds of two ranks, two collectives in a window. Alone the ranks take 2 and 4 ms, then 4 and 6; beside
+    compute from the last start, 1 ms, to the last end, 7 and 9 ms; in the second round compute ends at 8."""
+    rows = []
+    for round_, longer in ((0, 0), (1, 2)):
+        shared = {"key": "k", "launch": 0, "round": round_, "slot": round_, "repeats": 2, "used": 1}
+        for rank, own in ((0, 2 + longer), (1, 4 + longer)):
+            times = {"compute_start": math.nan, "compute_span": math.nan, "comm_start": 0.0, "comm_span": own}
+            rows.append(shared | {"arm": "comm", "rank": rank, "own": own} | times)
+        for rank, start in ((0, 0), (1, 1)):
+            times = {"compute_start": 0, "compute_span": 8, "comm_start": start, "comm_span": 7 + longer - start}
+            rows.append(shared | {"arm": "loaded", "rank": rank, "own": 8} | times)
+    (costs,) = derive.costs(pd.DataFrame(rows)).to_dict("records")
+    assert costs == {"t_rank_min": 1.5, "t_rank_median": 2.0, "t_rank_max": 2.5, "t_loaded": 3.5, "coverage": 0.5}

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import string
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import synthetic
+import synthetic_contention
 
 import overlap_plots
 from overlap_plots.cli import main
 from overlap_plots.registry import figure_names
 
-FIGURES = ["combined_vs_isolated", "hidden_share", "samples", "stretch", "timeline"]
+FIGURES = sorted(
+    [
+        *synthetic.FIGURES,
+        *synthetic_contention.FIGURES,
+        *("bus_bandwidth", "cost_fit", "fabric_map", "idle_loaded"),
+        *("bucket_curve", "bucket_timeline", "prefetch", "tiles"),
+        *("ordering", "pipeline"),
+    ]
+)
 
 
 def run_main(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -33,7 +43,7 @@ def test_render_draws_all_figures_in_both_formats(tmp_path: Path, capsys: pytest
     assert status == 0
     assert all(file.is_file() and file.parent == run_directory / "plots" for file in files)
     assert {file.suffix for file in files} == {".png", ".svg"}
-    assert {file.name.split("-")[0].split(".")[0] for file in files} == set(FIGURES)
+    assert {file.name.split("-")[0].split(".")[0] for file in files} == set(synthetic.FIGURES)
     assert sorted(files) == sorted((run_directory / "plots").iterdir())  # no part files stay behind
     assert "combined_vs_isolated of run: 1 case without numbers (1 unsupported)" in err
 
@@ -55,7 +65,7 @@ def test_names_from_the_run_never_become_paths(tmp_path: Path, capsys: pytest.Ca
     (file,) = [Path(line) for line in out.splitlines()]
     assert status == 0
     assert file.parent == run / "plots"
-    assert not set(file.stem) - set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+    assert not set(file.stem) - set(string.ascii_letters + string.digits + "-_+=,")
 
 
 def test_case_picks_cases_literally(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +101,7 @@ def test_a_figure_without_data_is_skipped_unless_asked_for(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--figure", "strech"), 'there is no figure "strech"; did you mean stretch? (overlap-plots list)'),
+        (("--figure", "strech"), 'there is no figure "strech"; did you mean stretch or prefetch? (overlap-plots list)'),
         (("--figure", "stretch", "."), ". is a directory, not a figure; write runs before --figure"),
         (("--format", "pdf"), '--format "pdf" is not known; type png, svg or png,svg'),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; `overlap-plots --help` shows what can be typed"),
@@ -110,7 +120,7 @@ def test_a_bad_run_directory_is_one_line_and_exit_1(run_directory: Path, capsys:
     status, _, err = run_main(capsys, "render", run_directory)
     assert status == 1
     assert err.count("\n") == 1
-    assert "summary.csv:1: got 1 columns, expected 86, as run.json says" in err
+    assert "summary.csv:1: got 1 columns, expected 90, as run.json says" in err
     assert f"`overlap-plots check {run_directory}` lists everything" in err
 
 
@@ -147,3 +157,20 @@ def test_the_module_runs_from_the_source_tree(run_directory: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.endswith("sound\n")
     assert done.stderr == ""
+
+
+def test_a_python_without_the_libraries_is_named_in_one_line() -> None:
+    source = Path(overlap_plots.__file__).parents[1]
+    program = "import runpy, sys; sys.modules['pandas'] = None; runpy.run_module('overlap_plots', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"overlap-plots: {os.path.normpath(sys.executable)} has no pandas; type: apt-get install "
+    )
+    assert done.stderr.count("\n") == 1

@@ -34,6 +34,7 @@ def sample(arm: str, round_: int, step: float, rank: int = 0, used: int = 1, rep
         "key": "k",
         "launch": 0.0,
         "round": round_,
+        "slot": round_,
         "arm": arm,
         "rank": rank,
         "repeats": repeats,
@@ -102,6 +103,20 @@ def test_a_case_is_named_by_what_varies() -> None:
     assert derive.shared_axes(frame) == "a"
 
 
+def test_a_transports_own_progress_is_not_worth_a_word() -> None:
+    frame = pd.DataFrame(
+        {
+            "key": ["a", "b", "c"],
+            "placement": ["serial"] * 3,
+            "transport": ["shm", "mpi-openmpi", "mpi-openmpi"],
+            "progress": ["auto", "none", "poll:100us"],
+            "source": ["measured"] * 3,
+        }
+    )
+    assert derive.case_names(frame) == ["shm", "mpi-openmpi · progress none", "mpi-openmpi · progress poll:100us"]
+    assert derive.series_names(frame)[0] == "serial · shm"
+
+
 def test_cases_that_no_axis_tells_apart_are_named_by_key() -> None:
     assert derive.case_names(cases(gemm=["a", "a"])) == ["key 0", "key 1"]
 
@@ -124,3 +139,27 @@ def test_the_case_filter_is_literal_text() -> None:
     frame = cases(key=["a.b", "axb", "$[a"])
     assert derive.matching(frame, "a.b")["key"].tolist() == ["a.b"]
     assert derive.matching(frame, "$[")["key"].tolist() == ["$[a"]
+
+
+def test_files_of_a_case_are_named_by_its_values_and_the_hash_of_its_key() -> None:
+    # As tests/results/timeline_test.cpp expects of timeline/.
+    assert derive.file_name("pair gemm=64x64 bytes=1KiB") == "pair-64x64-1KiB-675c16c534d689e1"
+    assert derive.file_name("a/b") != derive.file_name("a:b")
+    assert derive.file_name("a", 2).endswith("-launch2")
+    assert len(derive.file_name("x" * 300)) < 120
+
+
+def test_little_to_hide_is_under_a_twentieth_of_the_step() -> None:
+    frame = pd.DataFrame(
+        {"t_compute": [100.0, 100.0, 4.9, math.nan], "t_comm": [4.0, 6.0, 100.0, 1.0], "t_step": 100.0}
+    )
+    assert derive.little_to_hide(frame).tolist() == [True, False, True, False]
+
+
+def test_close_spans_are_one() -> None:
+    assert derive.union([(0, 1), (1.5, 2), (3, 4)], gap=0.5) == [(0, 2), (3, 4)]
+
+
+def test_one_channel_is_no_plural() -> None:
+    frame = cases(channels_asked=[1.0, 2.0], ranks=[2.0, 1.0])
+    assert derive.case_names(frame) == ["2 ranks · 1 channel", "1 rank · 2 channels"]

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from overlap_plots import derive, style
 from overlap_plots.load import RunError, load_run
-from overlap_plots.registry import Absent, figure_names, get_figure, missing
+from overlap_plots.registry import Absent, get_figure, missing
 from overlap_plots.render import draw_page
 
 MS = synthetic.MS
@@ -71,6 +71,18 @@ def test_nothing_is_exposed_when_the_step_is_as_short_as_its_compute(tmp_path: P
     assert [patch.get_height() / MS for patch in panel.patches] == pytest.approx([10, 8, 18, 9.5])
 
 
+def test_five_panels_leave_none_alone_and_no_title_ends_with_a_dot(tmp_path: Path, drawn: Any) -> None:
+    gemms = ("192x192x192", "mlp:gpt2-small@32")
+    five = tuple(synthetic.Case(p, gemm=g, bytes=25 << 20) for p in ("partitioned", "serial") for g in gemms)
+    run = synthetic.build(tmp_path / "run", (*five, synthetic.Case("shared_core", (100, 2, 102, 103))))
+    (page,) = pages(run, "combined_vs_isolated")
+    assert page.panels == (2, 3)
+    titles = [panel.get_title(loc="left") for panel in drawn("combined_vs_isolated", page).panels[:5]]
+    assert titles[1].splitlines()[:2] == ["partitioned · mlp:gpt2-small@32", "25 MiB"]
+    assert not any(line.endswith("·") for title in titles for line in title.splitlines())
+    assert titles[4].endswith("little to hide, n = 7")  # 2 of 103 ms: its share would be −50 %
+
+
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     many = tuple(synthetic.Case(bytes=1024 * (i + 1)) for i in range(20))
     run = synthetic.build(tmp_path / "run", (*many, synthetic.Case("graph", status="timeout")))
@@ -115,6 +127,33 @@ def test_one_series_a_placement_and_the_source_in_its_name(run_directory: Path, 
     noisy = marks[3]
     assert to_hex(noisy.get_markerfacecolor()) == "#ffffff"
     assert "_line" not in [found.get_label() for found in over_ratio.get_lines()]
+
+
+def test_lines_join_only_cases_that_differ_in_their_bytes(tmp_path: Path, drawn: Any) -> None:
+    grid = tuple(synthetic.Case(gemm=g, bytes=b) for g in ("small", "large") for b in (1 << 20, 4 << 20))
+    run = synthetic.build(tmp_path / "run", grid)
+    over_bytes = drawn("hidden_share", pages(run, "hidden_share")[0]).panels[0]
+    lines = [found.get_xdata().tolist() for found in over_bytes.get_lines() if found.get_label() == "_line"]
+    assert lines == [[1 << 20, 4 << 20]] * 2
+
+
+def test_what_lies_far_outside_is_marked_at_the_edge_and_what_has_little_to_hide_is_left_out(
+    tmp_path: Path, drawn: Any
+) -> None:
+    cases = (synthetic.Case(), synthetic.Case("serial", (10, 1, 11, 16)), synthetic.Case("graph", (100, 0.1, 100, 150)))
+    (page,) = pages(synthetic.build(tmp_path / "run", cases), "hidden_share")
+    over_bytes, _, speedup = drawn("hidden_share", page).panels
+    bottom, top = over_bytes.get_ylim()
+    assert -2 < bottom < top < 2  # (11 − 16) / 1: −500 %; (100.1 − 150) / 0.1: −49900 %
+    outside = [found for found in over_bytes.get_lines() if found.get_label() == "_outside"]
+    assert len(outside) == 1
+    assert bottom < outside[0].get_ydata()[0] < bottom + 0.1
+    assert "−500 %" in [text.get_text() for text in over_bytes.texts]
+    assert page.notes == [
+        "1 case left out of the hidden share, with little to hide: the smaller part is under 5 % of the step"
+    ]
+    marks = [found for found in speedup.get_lines() if found.get_label() == "_marks"]
+    assert len(marks) == 3
 
 
 def test_ticks_are_sizes_and_ratios(run_directory: Path, drawn: Any) -> None:
@@ -185,6 +224,64 @@ def test_timeline_draws_the_middle_replay_and_the_exposed_end_in_red(run_directo
     assert "11.00 ms [10.98, 11.02]" in page.captions[0]
 
 
+def rows_of(case: synthetic.Case, *spans: tuple[str, str, float, float], **more: Any) -> list[dict[str, Any]]:
+    """Operations of one rank: lane, role, begin and end in ms."""
+    common = {"key": case.key, "launch": 0, "arm": "overlapped", "replay": 0, "rank": 0, "kind": "work", **more}
+    return [
+        {**common, "op": op, "lane": lane, "role": role, "start": begin * MS, "end": end * MS}
+        for op, (lane, role, begin, end) in enumerate(spans)
+    ]
+
+
+def test_gaps_of_less_than_a_pixel_are_neither_white_nor_red_pixels(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,))
+    gemms = [("compute", "compute", 0.1 * i, 0.1 * i + 0.09996) for i in range(440)]  # 40 ns between them
+    synthetic.write(run, "operations", rows_of(case, *gemms, ("comm", "comm", 0, 44)))
+    (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert bars(panel, "compute") == [pytest.approx((0, 44), abs=1e-3)]
+    (red,) = [found for found in panel.collections if found.get_label() == "exposed"]
+    assert red.get_linewidth() == [0]
+    assert sum(end - begin for begin, end in bars(panel, "exposed")) == pytest.approx(440 * 40e-6)
+
+
+def test_the_picture_ends_where_the_record_of_a_lane_does(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,))
+    spans = (("compute", "compute", 0, 5), ("comm", "comm", 0, 20))
+    synthetic.write(run, "operations", rows_of(case, *spans, kept_until=6 * MS))
+    page = pages(run, "timeline")[0]
+    (panel,) = drawn("timeline", page).panels
+    assert bars(panel, "exposed") == [pytest.approx((5, 6))]
+    assert panel.get_xlim() == pytest.approx((0, 6 * MS))
+    assert "up to 6.00 ms, where the record of a lane ends" in page.captions[0]
+    assert not any(found.get_label().startswith("t_ideal") for found in panel.get_lines())
+
+
+def test_a_lane_whose_work_begins_behind_the_cut_keeps_its_row(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,))
+    late = rows_of(case, ("compute", "compute", 0, 5), arm="compute")
+    synthetic.write(run, "operations", [*late, *rows_of(case, ("comm", "comm", 0, 20), kept_until=6 * MS)])
+    (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["rank 0 · compute", "rank 0 · comm"]
+    assert bars(panel, "compute") == []
+
+
+def test_what_began_before_the_last_rank_was_released_is_left_of_a_line(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case("serial")
+    run = synthetic.build(tmp_path / "run", (case,))
+    spans = (("compute", "compute", -4, 20), ("compute", "comm", 20, 40))
+    synthetic.write(run, "operations", rows_of(case, *spans))
+    page = pages(run, "timeline")[0]
+    (panel,) = drawn("timeline", page).panels
+    assert panel.get_xlim()[0] == pytest.approx(-4 * MS)
+    assert line(panel, "the last rank is released").get_xdata()[0] == 0
+    assert "Before 0: a rank that was released earlier than the last one." in page.captions
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["rank 0 · one lane for both"]
+    assert [text.get_color() for text in panel.texts] == [style.PAPER] * 2  # white on blue and on red
+
+
 def trace(case: synthetic.Case) -> dict[str, Any]:
     """As overlapbench writes it: the first operation begins at 0, two microseconds before the common origin."""
     events = [
@@ -243,7 +340,7 @@ def test_no_timeline_says_how_to_get_one(tmp_path: Path) -> None:
 # ---- all figures -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", figure_names())
+@pytest.mark.parametrize("name", synthetic.FIGURES)
 def test_every_picture_says_run_device_date_n_and_intervals(name: str, run_directory: Path) -> None:
     run = load_run(run_directory)
     for page in get_figure(name).pages(run, ""):
@@ -254,7 +351,7 @@ def test_every_picture_says_run_device_date_n_and_intervals(name: str, run_direc
             assert "model, not measured" in said
 
 
-@pytest.mark.parametrize("name", figure_names())
+@pytest.mark.parametrize("name", synthetic.FIGURES)
 def test_unknown_numbers_are_not_drawn_as_zero_and_break_nothing(name: str, tmp_path: Path) -> None:
     blank = dict.fromkeys(("t_serial", "t_serial_low", "t_serial_high", "t_ideal", "hidden_share", "comm_stretch"), "")
     run = load_run(synthetic.build(tmp_path / "run", (synthetic.Case(more=blank), synthetic.Case("serial"))))
@@ -262,7 +359,7 @@ def test_unknown_numbers_are_not_drawn_as_zero_and_break_nothing(name: str, tmp_
         draw_page(get_figure(name), page, run).canvas.draw()
 
 
-@pytest.mark.parametrize("name", figure_names())
+@pytest.mark.parametrize("name", synthetic.FIGURES)
 def test_a_picture_takes_its_units_from_the_schema(name: str, run_directory: Path) -> None:
     about = json.loads((run_directory / "run.json").read_text(encoding="utf-8"))
     for table in about["tables"].values():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ["OVL_BUILD_DIR"])
 PAIR = BUILD / "bin" / "overlap-pair"
+COLLECTIVE = BUILD / "bin" / "overlap-collective"
 SELFCHECK = BUILD / "bin" / "overlap-selfcheck"
 PATIENCE = 240  # seconds, for sanitizers on a busy machine: nothing is expected to take that long
 

@@ -13,10 +13,10 @@ from binaries import BUILD, PAIR, SELFCHECK, TINY, run, words
 GOLDEN = Path(__file__).parent.parent / "golden"
 AXES = words("--gemm 64x64x64,mlp:gpt2-small --bytes 16KiB:64KiB:x4 --placement serial")
 NAMES = [
-    "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c1/plain",
-    "pair/64x64x64/all_reduce/64KiB/f32/serial/yield/c1/plain",
-    "pair/mlp:gpt2-small/all_reduce/16KiB/f32/serial/yield/c1/plain",
-    "pair/mlp:gpt2-small/all_reduce/64KiB/f32/serial/yield/c1/plain",
+    "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c0/plain",
+    "pair/64x64x64/all_reduce/64KiB/f32/serial/yield/c0/plain",
+    "pair/mlp:gpt2-small/all_reduce/16KiB/f32/serial/yield/c0/plain",
+    "pair/mlp:gpt2-small/all_reduce/64KiB/f32/serial/yield/c0/plain",
 ]
 
 
@@ -29,9 +29,9 @@ class Listing(unittest.TestCase):
     def test_help_names_every_option_and_exit_code(self):
         text = self.assert_prints("--help")
         for option in words(
-            "backend transport ranks cores out resume config precision min-samples max-samples max-time launches "
-            "interleave seed verify timeline include-launch format list dry-run gemm bytes collective placement dtype "
-            "buffers waiting channels balance window deadline"
+            "backend transport ranks cores master out resume config precision min-samples max-samples max-time "
+            "launches interleave seed verify timeline include-launch format list dry-run gemm bytes collective "
+            "placement dtype buffers waiting channels balance window deadline"
         ):
             self.assertRegex(text, rf"\s--{option}\b")
         self.assertIn("Exit codes: 0 good, 1 a case failed, 2 usage, 3 not possible here, 130 interrupted.", text)
@@ -55,6 +55,12 @@ class Listing(unittest.TestCase):
         self.assertEqual(text.splitlines(), [name + "/iterations:1/manual_time" for name in NAMES])
         text = self.assert_prints(*AXES, "--benchmark_list_tests", "--benchmark_filter=gpt2.*/64KiB")
         self.assertEqual(text.splitlines(), [NAMES[3] + "/iterations:1/manual_time"])
+
+    def test_the_list_honours_the_filter(self):
+        text = self.assert_prints(*AXES, "--list", "--benchmark_filter=gpt2.*/64KiB")
+        self.assertEqual(text.splitlines(), NAMES[3:])
+        text = self.assert_prints(*AXES, "--dry-run", "--benchmark_filter=-gpt2")
+        self.assertEqual([line.strip() for line in text.splitlines()[:3]], ["2 cases", *NAMES[:2]])
 
     def test_dry_run_prints_the_cases_and_the_first_program(self):
         text = self.assert_prints("--ranks", "2", *TINY, "--placement", "event_chained,serial", "--dry-run")

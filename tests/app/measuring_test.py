@@ -126,7 +126,7 @@ class Output(RunTest):
             self.assertEqual(report["context"]["executable"], str(PAIR))
             (entry,) = report["benchmarks"]
             self.assertEqual(
-                entry["name"], "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c1/plain/iterations:1/manual_time"
+                entry["name"], "pair/64x64x64/all_reduce/16KiB/f32/serial/yield/c0/plain/iterations:1/manual_time"
             )
             self.assertEqual(entry["iterations"], 1)
             self.assertAlmostEqual(entry["real_time"] * 1e-9, float(row["t_step"]), delta=1e-12)
@@ -141,7 +141,7 @@ class Output(RunTest):
         ):
             with self.subTest(option):
                 ran = run(PAIR, *TINY, *option, "--format", "csv")
-                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertEqual(ran.returncode, 3, ran.stderr)
                 row = next(csv.DictReader(io.StringIO(ran.stdout)))
                 self.assertEqual(row["status"], "unsupported")
                 self.assertIn(reason, row["reason"])

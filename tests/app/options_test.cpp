@@ -58,6 +58,7 @@ TEST(Options, HaveDefaults) {
   EXPECT_EQ(o.transport, "");
   EXPECT_EQ(o.ranks, 0);
   EXPECT_EQ(o.cores, std::vector<int>{});
+  EXPECT_EQ(o.master, "");
   EXPECT_EQ(o.out, "");
   EXPECT_FALSE(o.resume || o.timeline || o.list || o.dry_run || o.allow_debug || o.launch_index);
   EXPECT_EQ(o.launches, 1);
@@ -86,6 +87,8 @@ TEST(Options, AreAllRead) {
                             "4",
                             "--cores",
                             "3,1",
+                            "--master",
+                            "node01:29600",
                             "--out",
                             "runs/a",
                             "--resume",
@@ -123,12 +126,16 @@ TEST(Options, AreAllRead) {
                             "--fast",
                             "--launch-index",
                             "3",
+                            "--launch-parent",
+                            "4711",
                             "--benchmark_filter=x",
                             "--benchmark_context=a=b"});
   EXPECT_EQ(o.backend, "host");
   EXPECT_EQ(o.transport, "shm");
   EXPECT_EQ(o.ranks, 4);
   EXPECT_EQ(o.cores, (std::vector<int>{3, 1}));
+  EXPECT_EQ(o.master, "node01:29600");
+  EXPECT_EQ(o.launch_parent, 4711);
   EXPECT_EQ(o.out, "runs/a");
   EXPECT_TRUE(o.resume && o.timeline && o.list && o.dry_run && o.allow_debug);
   EXPECT_EQ(o.format, Format::csv);
@@ -148,7 +155,7 @@ TEST(Options, AreAllRead) {
   EXPECT_EQ(o.launch_index, 3);
   EXPECT_EQ(o.google_benchmark, (Words{"overlap-toy", "--benchmark_filter=x", "--benchmark_context=a=b"}));
   EXPECT_EQ(o.command_line.front(), "overlap-toy");
-  EXPECT_EQ(o.command_line.size(), 47U);
+  EXPECT_EQ(o.command_line.size(), 51U);
 }
 
 TEST(Options, TheLastOfTwoCounts) { EXPECT_EQ(parse({"--ranks", "2", "--ranks", "3"})->ranks, 3); }
@@ -286,7 +293,7 @@ TEST(Help, EndsTheProgram) {
        {"Does it parse?", "--shape LIST", "[small,large]", "--fast", "--config FILE", "Exit codes"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
-  EXPECT_EQ(help.find("launch-index"), std::string::npos);
+  EXPECT_EQ(help.find("--launch-"), std::string::npos);
 }
 
 }  // namespace

@@ -48,21 +48,44 @@ TEST(TableText, NamesRowsByWhatDiffersAndTellsEachInWords) {
   rows.back().set("t_serial", unknown).set("source", std::string("model")).set("oversubscribed", std::int64_t{1});
   EXPECT_EQ(
       table_text(rows),
-      R"(case             compute  comm   serial  overlapped  bound  speedup  exposed     hidden share [95 %]   n       status
-1MiB concurrent     3 ms  2 ms   5.1 ms      3.6 ms  1.67x    1.39x   600 us     70.0 % [65.0, 75.0]  20           ok
-1MiB serial         3 ms  2 ms   5.1 ms      5.5 ms  1.67x    0.91x   2.5 ms  -25.0 % [-50.0, -12.5]  20        noisy
-1MiB graph             -     -        -           -      -        -        -                       -   -  unsupported
-2MiB concurrent     3 ms  2 ms  unknown        3 ms  1.67x    1.67x      0 s          100.0 % [?, ?]  20     ok model
+      R"(case             compute     comm   serial  overlapped  bound  speedup  exposed     hidden share [95 %]   n       status
+1MiB concurrent  3.00 ms  2.00 ms  5.10 ms     3.60 ms  1.67x    1.39x   600 us     70.0 % [65.0, 75.0]  20           ok
+1MiB serial      3.00 ms  2.00 ms  5.10 ms     5.50 ms  1.67x    0.91x  2.50 ms  -25.0 % [-50.0, -12.5]  20        noisy
+1MiB graph             -        -        -           -      -        -        -                       -   -  unsupported
+2MiB concurrent  3.00 ms  2.00 ms  unknown     3.00 ms  1.67x    1.67x      0 s          100.0 % [?, ?]  20     ok model
 
 In words:
   1MiB concurrent: hides 70 %
   1MiB serial: worse than serial | noisy: steal_share 0.2
   1MiB graph: unsupported: no graphs here
 
-Times are medians of one operation. hidden share = (compute + comm - overlapped) / min(compute, comm):
-100 % hides all that can hide, 0 % is one after the other, below 0 % is worse than that.
-Fewer cores than busy lanes: lanes share cores as the column layout says.
+Medians of one operation over n rounds: each part alone, one after the other on one lane (serial), both at once (overlapped).
+  bound         (compute + comm) / max(compute, comm): no speedup can be more
+  speedup       (compute + comm) / overlapped
+  exposed       overlapped - compute: communication left on the wall clock
+  hidden share  (compute + comm - overlapped) / min(compute, comm): 100 % hides all that can hide, 0 % is one after
+                the other, below 0 % is worse than that; - where the smaller part is under 5 % of the step
+In summary.csv: t_compute, t_comm, t_serial, t_step (overlapped), speedup_bound, speedup, t_exposed, hidden_share, rounds (n).
+Fewer cores than busy lanes: lanes share cores as the column layout of summary.csv says.
 )");
+}
+
+// 10 us of communication beside 3 ms of compute: a share of 10 us tells nothing, and half a per cent is no loss.
+TEST(TableText, LeavesOutTheShareOfNextToNothing) {
+  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 3.0, -521.74, 17);
+  row.set("t_comm", 10e-6).set("hidden_share", -521.74);
+  const std::string text = table_text({row});
+  EXPECT_EQ(text.find("521"), std::string::npos) << text;
+  EXPECT_NE(text.find("10.0 us"), std::string::npos) << text;
+}
+
+TEST(TableText, TimesHaveThreeDigits) {
+  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 3.6, 0.65, 0.75);
+  row.set("t_compute", 999.6e-6).set("t_comm", 1.2345).set("t_serial", 12.34e-9).set("t_exposed", -98.76e-3);
+  const std::string text = table_text({row});
+  for (const char* time : {" 1.00 ms ", " 1.23 s ", " 12.3 ns ", " -98.8 ms "}) {
+    EXPECT_NE(text.find(time), std::string::npos) << time << text;
+  }
 }
 
 TEST(TableText, SaysSoWhenThereAreNoCases) { EXPECT_EQ(table_text({}), "no cases\n"); }
@@ -71,8 +94,8 @@ TEST(TableText, NamesLaunchesWhereThereAreSeveral) {
   std::vector<Row> rows{row_of("serial", "1MiB", "skipped"), row_of("serial", "1MiB", "skipped")};
   rows[1].set("launch", std::int64_t{1});
   const std::string text = table_text(rows);
-  EXPECT_NE(text.find("pair #0"), std::string::npos) << text;
-  EXPECT_NE(text.find("pair #1"), std::string::npos) << text;
+  EXPECT_NE(text.find("64x64x64 1MiB serial #0"), std::string::npos) << text;
+  EXPECT_NE(text.find("64x64x64 1MiB serial #1"), std::string::npos) << text;
 }
 
 TEST(DistinguishingNames, AreTheValuesOfTheAxesThatDiffer) {
@@ -80,7 +103,12 @@ TEST(DistinguishingNames, AreTheValuesOfTheAxesThatDiffer) {
             (std::vector<std::string>{"2 3", "4 3", "4 5"}));
 }
 
-TEST(DistinguishingNames, AreTheBenchWhereNothingDiffers) {
+TEST(DistinguishingNames, OfALoneCaseAreItsShapeSizeAndPlacement) {
+  EXPECT_EQ(distinguishing_names({"pair gemm=64x64x64 collective=all_reduce bytes=1MiB placement=serial ranks=2"}),
+            std::vector<std::string>{"64x64x64 1MiB serial"});
+}
+
+TEST(DistinguishingNames, AreTheBenchWhereNothingTells) {
   EXPECT_EQ(distinguishing_names({"pair a=1", "pair a=1"}), (std::vector<std::string>{"pair", "pair"}));
   EXPECT_EQ(distinguishing_names({}), std::vector<std::string>{});
 }
@@ -109,6 +137,41 @@ TEST(RowsAsJson, IsJsonForBytesThatAreNoText) {
   row.set("reason", std::string("bad \xFF byte"));
   EXPECT_EQ(nlohmann::json::parse(rows_as_json({row}))[0]["reason"], "bad \xEF\xBF\xBD byte");
   EXPECT_EQ(rows_as_json({}), "[]\n");
+}
+
+// ---- choices -------------------------------------------------------------------------------------------------------
+
+Row choice(const std::string& series) {
+  Row row(choices_schema());
+  row.set("series", series).set("option", std::string("bucket")).set("recommended", std::string("1MiB"));
+  row.set("best", std::string("1MiB")).set("best_low", std::string("256KiB")).set("best_high", std::string("1MiB"));
+  row.set("t_exposed", 1e-3).set("t_exposed_low", 0.9e-3).set("t_exposed_high", 1.1e-3);
+  return row.set("verdict", std::string("1MiB exposes least"));
+}
+
+TEST(ChoicesText, SaysWhatIsRecommendedHowSureThatIsAndWhatItGains) {
+  Row row = choice("ddp c=1");
+  row.set("reference", std::string("25MiB")).set("gain", 2e-3).set("gain_low", 1e-3).set("gain_high", 3e-3);
+  row.set("predicted", std::string("closed form: 3 buckets"));
+  EXPECT_EQ(
+      choices_text({row}),
+      "Recommended:\n"
+      "  bucket 1MiB (best 1MiB [256KiB .. 1MiB], exposes 1.00 ms [900 us, 1.10 ms]); 25MiB exposes 2.00 ms [1.00 "
+      "ms, 3.00 ms] more\n"
+      "    1MiB exposes least\n"
+      "    closed form: 3 buckets\n");
+}
+
+TEST(ChoicesText, NamesSeriesByWhatDiffersAndIsNothingWithoutAny) {
+  EXPECT_EQ(choices_text({}), "");
+  Row other = choice("ddp c=2");
+  other.set("best_low", std::string("1MiB"));
+  EXPECT_EQ(choices_text({choice("ddp c=1"), other}),
+            "Recommended:\n"
+            "  1: bucket 1MiB (best 1MiB [256KiB .. 1MiB], exposes 1.00 ms [900 us, 1.10 ms])\n"
+            "    1MiB exposes least\n"
+            "  2: bucket 1MiB (best 1MiB [1MiB], exposes 1.00 ms [900 us, 1.10 ms])\n"
+            "    1MiB exposes least\n");
 }
 
 }  // namespace

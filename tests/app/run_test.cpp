@@ -58,7 +58,7 @@ class Run : public testing::Test {
                   [&](World&, const SessionOptions&) -> std::unique_ptr<Backend> {
                     return std::make_unique<test::ScriptedBackend>(script, clock_);
                   }});
-    Words words{"overlap-toy", "--allow-debug", "--max-time", "1ms", "--deadline", "20ms"};
+    Words words{"overlap-toy", "--allow-debug", "--max-time", "1ms"};
     words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -100,13 +100,13 @@ const test::Script steady = make_steady();
 TEST_F(Run, AHangEndsTheProcessWithTheCommandThatGoesOn) {
   test::Script hanging = steady;
   hanging.hanging_replay = 0;
-  EXPECT_EQ(run(hanging, {"--out", directory_}), 1);
+  EXPECT_EQ(run(hanging, {"--deadline", "500ms", "--out", directory_}), 1);
   EXPECT_EQ(statuses(), Words{"timeout"});
   EXPECT_NE(out_.find("timeout"), std::string::npos) << out_;  // what is finished is printed
   const std::string last = err_.substr(err_.rfind('\n', err_.size() - 2) + 1);
   EXPECT_EQ(last,
             "overlap-toy: case toy/1 hangs: its row says where, and this process cannot go on; continue with: "
-            "overlap-toy --allow-debug --max-time 1ms --deadline 20ms --out " +
+            "overlap-toy --allow-debug --max-time 1ms --deadline 500ms --out " +
                 directory_.string() + " --resume\n");
 
   // That command, with a backend that works: the others are measured, the hang is not tried again and not forgotten.
@@ -120,7 +120,7 @@ TEST_F(Run, AHangEndsTheProcessWithTheCommandThatGoesOn) {
 TEST_F(Run, AHangWithoutADirectorySaysWhatWouldHaveHelped) {
   test::Script hanging = steady;
   hanging.hanging_replay = 0;
-  EXPECT_EQ(run(hanging, {}), 1);
+  EXPECT_EQ(run(hanging, {"--deadline", "500ms"}), 1);
   EXPECT_NE(err_.find("; with --out DIR what is finished would be kept\n"), std::string::npos) << err_;
 }
 
@@ -131,12 +131,20 @@ TEST_F(Run, AFailedVerificationIsARowAndExitCode1) {
   EXPECT_EQ(statuses(), (Words{"failed_verify", "failed_verify", "failed_verify"}));
 }
 
-TEST_F(Run, WhatIsUnsupportedIsARowAndExitCode0) {
+TEST_F(Run, WhatIsUnsupportedIsARowAndExitCode3WhereNothingElseIsLeft) {
   test::Script picky = steady;
   picky.unsupported = [](const Program&) { return std::string("not on a Sunday"); };
-  EXPECT_EQ(run(picky, {"--out", directory_}), 0);
+  EXPECT_EQ(run(picky, {"--out", directory_}), 3);
   EXPECT_EQ(statuses(), (Words{"unsupported", "unsupported", "unsupported"}));
   EXPECT_NE(out_.find("not on a Sunday"), std::string::npos);
+}
+
+TEST_F(Run, ALongRunSaysHowLongBeforeItStarts) {
+  EXPECT_EQ(run(steady, {"--max-time", "10min"}), 0);
+  EXPECT_EQ(err_.find("3 cases, each up to 600 s of rounds and some seconds around them: up to about 31 minutes\n"), 0U)
+      << err_;
+  EXPECT_EQ(run(steady, {}), 0);
+  EXPECT_EQ(err_.find("minutes"), std::string::npos) << err_;
 }
 
 TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
@@ -146,7 +154,9 @@ TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
     if (++replays > 500) throw failure("a lane broke", "", "");
   };
   EXPECT_EQ(run(breaking, {"--out", directory_, "--size", "1,2,3,4"}), 1);
-  EXPECT_NE(err_.find("overlap-toy: a lane broke\n"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("overlap-toy: case toy/"), std::string::npos) << err_;
+  EXPECT_NE(err_.find(": a lane broke; continue with: overlap-toy "), std::string::npos) << err_;
+  EXPECT_NE(err_.find(" --resume\n"), std::string::npos) << err_;
   EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
   EXPECT_EQ(keys().size(), 4U);
 }

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <thread>
 
 #include "base/error.hpp"
 #include "program/builder.hpp"
+#include "program/print.hpp"
+#include "schedule/collective.hpp"
 
 namespace ovl {
 namespace {
@@ -64,10 +68,10 @@ struct CollectiveProgram {
   BufferId out;
 };
 
-CollectiveProgram collective_program(const CollectiveCase& c, const std::string& transport) {
+CollectiveProgram collective_program(const CollectiveCase& c, const BackendUnderTest& under_test) {
   ProgramBuilder p("collective", c.ranks);
   const LaneId lane = p.lane({.name = "comm", .role = Role::communication, .waiting = c.waiting});
-  const CommId comm = p.world("world", transport, c.channels);
+  const CommId comm = p.world("world", under_test.transport, c.channels, under_test.progress);
   const std::int64_t whole = c.in_place ? c.count : c.input_count();
   const BufferId in = p.buffer({.name = "in", .dtype = c.dtype, .count = whole});
   const BufferId out = c.in_place ? in : p.buffer({.name = "out", .dtype = c.dtype, .count = c.output_count()});
@@ -120,9 +124,9 @@ ByRank expected(const CollectiveCase& c, const ByRank& in) {
   return out;
 }
 
-void expect_collective(Backend& backend, const std::string& transport, const CollectiveCase& c) {
+void expect_collective(Backend& backend, const BackendUnderTest& under_test, const CollectiveCase& c) {
   SCOPED_TRACE(c.text());
-  CollectiveProgram p = collective_program(c, transport);
+  CollectiveProgram p = collective_program(c, under_test);
   const auto prepared = prepare(backend, p.program);
   const ByRank want = expected(c, contents(*prepared, p.in, c.ranks));
   prepared->run(0, {});
@@ -131,7 +135,7 @@ void expect_collective(Backend& backend, const std::string& transport, const Col
 
 TEST_P(BackendConformance, AllReduceOfTwoRanksIsTheSumOfTheirInputs) {
   const CollectiveCase c{CollectiveKind::all_reduce, 2, 3, false, 1, Waiting::yield};
-  CollectiveProgram p = collective_program(c, GetParam().transport);
+  CollectiveProgram p = collective_program(c, GetParam());
   const auto prepared = prepare(*backend_, p.program);
   const Array a = prepared->contents(p.in, Rank(0), 0);
   const Array b = prepared->contents(p.in, Rank(1), 0);
@@ -147,13 +151,15 @@ TEST_P(BackendConformance, EveryCollectiveIsExactForEveryShape) {
   for (const auto& [kind, kind_name] : EnumNames<CollectiveKind>::table) {
     const bool divides = kind != CollectiveKind::all_reduce && kind != CollectiveKind::broadcast;
     for (int n = 1; n <= 4; ++n) {
+      if (!places(n)) continue;
       for (std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{3}, std::int64_t{n - 1},
                                  std::int64_t{1000}, std::int64_t{1} << 18}) {
         if (divides) count = count / n * n;
         for (const bool in_place : {false, true}) {
           if (in_place && kind == CollectiveKind::all_to_all) continue;
-          for (int channels = 1; channels <= 3; ++channels) {
-            expect_collective(*backend_, GetParam().transport, {kind, n, count, in_place, channels, Waiting::yield});
+          if (in_place && kind == CollectiveKind::reduce_scatter && !GetParam().scatters_in_place) continue;
+          for (int channels = 1; channels <= GetParam().most_channels; ++channels) {
+            expect_collective(*backend_, GetParam(), {kind, n, count, in_place, channels, Waiting::yield});
           }
         }
       }
@@ -163,9 +169,11 @@ TEST_P(BackendConformance, EveryCollectiveIsExactForEveryShape) {
 
 TEST_P(BackendConformance, EveryCollectiveIsExactInEveryDTypeAndWaiting) {
   for (const auto& [kind, kind_name] : EnumNames<CollectiveKind>::table) {
-    for (const auto& [waiting, waiting_name] : EnumNames<Waiting>::table) {
+    for (const Waiting waiting : GetParam().waitings) {
       for (const DType dtype : backend_->describe().dtypes) {
-        expect_collective(*backend_, GetParam().transport, {kind, 3, 3 * 5000, false, 2, waiting, dtype});
+        const int n = places(3) ? 3 : 2;
+        expect_collective(*backend_, GetParam(),
+                          {kind, n, 6 * 2500, false, std::min(2, GetParam().most_channels), waiting, dtype});
       }
     }
   }
@@ -174,17 +182,44 @@ TEST_P(BackendConformance, EveryCollectiveIsExactInEveryDTypeAndWaiting) {
 TEST_P(BackendConformance, EveryCollectiveIsExactAboveOneWindowOfPieces) {
   for (const auto& [kind, kind_name] : EnumNames<CollectiveKind>::table) {
     for (const int n : {2, 3, 5}) {
-      expect_collective(*backend_, GetParam().transport, {kind, n, n * 400'001, false, 1, Waiting::yield});
+      if (!places(n)) continue;
+      expect_collective(*backend_, GetParam(), {kind, n, n * 400'001, false, 1, Waiting::yield});
+    }
+  }
+}
+
+// What is reduced in parts and gathered, or inside groups and across them, is what one all_reduce gives, to the bit.
+TEST_P(BackendConformance, SequencesOfCollectivesGiveTheSumOfAnAllReduce) {
+  for (const CollectiveForm form : {CollectiveForm::all_reduce, CollectiveForm::reduce_scatter_all_gather,
+                                    CollectiveForm::all_reduce_hierarchical}) {
+    for (const int n : {2, 3, 4, 6}) {
+      if (!places(n) || (form == CollectiveForm::all_reduce_hierarchical && (n < 4 || n % 2 != 0))) continue;
+      SCOPED_TRACE(std::string(name(form)) + " n=" + std::to_string(n));
+      const CollectiveSpec spec{
+          .ranks = n, .form = form, .bytes = Bytes(4 * 12 * 1001), .transport = GetParam().transport, .repeats = 2};
+      const Program program = collective_program(spec);
+      const BufferId send(0);
+      const BufferId receive(program.buffers.size() - 1);
+      ASSERT_EQ(program.buffers.back().name, "receive");
+      const auto prepared = prepare(*backend_, program);
+      const ByRank in = contents(*prepared, send, n);
+      Array sum(in[0].size());
+      for (const Array& a : in) std::transform(a.begin(), a.end(), sum.begin(), sum.begin(), std::plus<>());
+      prepared->run(0, {});
+      EXPECT_THAT(contents(*prepared, receive, n), Each(sum));
     }
   }
 }
 
 TEST_P(BackendConformance, GroupsOfOneCommunicatorDoNotMeet) {
+  if (!places(4)) GTEST_SKIP() << "two groups of two need four ranks";
   // Ranks 0 and 2 sum among themselves, 3 and 1 too; a root is an index within the group.
   ProgramBuilder p("groups", 4);
   const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
-  const CommId comm = p.communicator(
-      {.name = "pairs", .groups = {{Rank(0), Rank(2)}, {Rank(3), Rank(1)}}, .transport = GetParam().transport});
+  const CommId comm = p.communicator({.name = "pairs",
+                                      .groups = {{Rank(0), Rank(2)}, {Rank(3), Rank(1)}},
+                                      .transport = GetParam().transport,
+                                      .progress = GetParam().progress});
   const BufferId in = p.buffer({.name = "in", .count = 100});
   const BufferId sum = p.buffer({.name = "sum", .count = 100});
   const BufferId sent = p.buffer({.name = "sent", .count = 100});
@@ -209,7 +244,8 @@ TEST_P(BackendConformance, LanesThatShareACommunicatorUseItInIssueOrder) {
   ProgramBuilder p("shared", 2);
   const LaneId a = p.lane({.name = "a", .role = Role::communication});
   const LaneId b = p.lane({.name = "b", .role = Role::communication});
-  const CommId comm = p.world("world", GetParam().transport, 2);
+  const CommId comm =
+      p.world("world", GetParam().transport, std::min(2, GetParam().most_channels), GetParam().progress);
   constexpr std::int64_t part = 3000;
   constexpr int parts = 6;
   const BufferId in = p.buffer({.name = "in", .count = part * parts});
@@ -242,11 +278,11 @@ struct Wire {
 };
 
 // A send takes `count` elements at its offset of "in", a receive puts them at its offset of "out".
-CollectiveProgram exchange_program(int ranks, const std::string& transport, std::int64_t count,
+CollectiveProgram exchange_program(int ranks, const BackendUnderTest& under_test, std::int64_t count,
                                    const std::vector<std::vector<Wire>>& exchanges) {
   ProgramBuilder p("exchange", ranks);
   const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
-  const CommId comm = p.world("world", transport, 1);
+  const CommId comm = p.world("world", under_test.transport, 1, under_test.progress);
   const BufferId in = p.buffer({.name = "in", .count = 4 * count});
   const BufferId out = p.buffer({.name = "out", .count = 4 * count});
   for (int r = 0; r < ranks; ++r) {
@@ -278,13 +314,14 @@ Transfer receive(int peer) { return {Direction::receive, peer}; }
 
 TEST_P(BackendConformance, ARingShiftGivesEachRankTheDataOfTheOneBefore) {
   for (const int n : {1, 2, 3, 4}) {
+    if (!places(n)) continue;
     SCOPED_TRACE(n);
     std::vector<Wire> wires;
     for (int r = 0; r < n; ++r) {
       wires.push_back({r, receive((r + n - 1) % n), 0});
       wires.push_back({r, send((r + 1) % n), 0});
     }
-    const CollectiveProgram p = exchange_program(n, GetParam().transport, 1000, {wires});
+    const CollectiveProgram p = exchange_program(n, GetParam(), 1000, {wires});
     const auto prepared = prepare(*backend_, p.program);
     prepared->run(0, {});
     for (int r = 0; r < n; ++r) {
@@ -297,7 +334,7 @@ TEST_P(BackendConformance, ARingShiftGivesEachRankTheDataOfTheOneBefore) {
 TEST_P(BackendConformance, MessagesBetweenTwoRanksMeetInTheirOrder) {
   // Rank 0 sends its quarters 2, 0, 1; rank 1 receives into 0, 1, 3 in two exchanges, and sends one back meanwhile.
   const CollectiveProgram p = exchange_program(
-      2, GetParam().transport, 100,
+      2, GetParam(), 100,
       {{{0, send(1), 2}, {0, send(1), 0}, {0, send(1), 1}, {0, receive(1), 3}, {1, receive(0), 0}, {1, send(0), 1}},
        {{1, receive(0), 1}, {1, receive(0), 3}}});
   const auto prepared = prepare(*backend_, p.program);
@@ -311,8 +348,9 @@ TEST_P(BackendConformance, MessagesBetweenTwoRanksMeetInTheirOrder) {
 }
 
 TEST_P(BackendConformance, AnExchangeTakesWhatIsThereFirst) {
+  if (!places(3)) GTEST_SKIP() << "needs three ranks";
   // Rank 0 lists rank 1 first, but rank 1 cannot send before rank 2 has got rid of its message to rank 0.
-  const CollectiveProgram p = exchange_program(3, GetParam().transport, 10,
+  const CollectiveProgram p = exchange_program(3, GetParam(), 10,
                                                {{{0, receive(1), 0}, {0, receive(2), 1}, {2, send(0), 0}},
                                                 {{2, send(1), 1}, {1, receive(2), 0}},
                                                 {{1, send(0), 2}}});
@@ -326,15 +364,17 @@ TEST_P(BackendConformance, AnExchangeTakesWhatIsThereFirst) {
 // ---- compute -------------------------------------------------------------------------------------------------------
 
 TEST_P(BackendConformance, GemmIsTheRowMajorProduct) {
-  constexpr std::int64_t m = 3;
-  constexpr std::int64_t n = 5;
-  constexpr std::int64_t k = 4;
   for (const DType dtype : backend_->describe().dtypes) {
+    SCOPED_TRACE(name(dtype));
+    const bool f8 = dtype == DType::f8e4m3;  // only in multiples of 16, with b stored n×k
+    const std::int64_t m = f8 ? 16 : 3;
+    const std::int64_t n = f8 ? 48 : 5;
+    const std::int64_t k = f8 ? 32 : 4;
     ProgramBuilder p("gemm", 2);
     const LaneId lane = p.lane({.name = "compute"});
     const BufferId a = p.buffer({.name = "a", .dtype = dtype, .count = m * k});
     const BufferId b = p.buffer({.name = "b", .dtype = dtype, .count = k * n});
-    const BufferId c = p.buffer({.name = "c", .dtype = dtype, .count = m * n});
+    const BufferId c = p.buffer({.name = "c", .dtype = gemm_output(dtype), .count = m * n});
     ClassBuilder all = p.all_ranks();
     all.prologue(lane, Fill{}, {}, {p.whole(a), p.whole(b)});
     all.body(lane, Gemm{m, n, k, dtype, 2}, {p.whole(a), p.whole(b)}, {p.whole(c)});
@@ -343,10 +383,14 @@ TEST_P(BackendConformance, GemmIsTheRowMajorProduct) {
     for (int r = 0; r < 2; ++r) {
       const Array left = prepared->contents(a, Rank(r), 0);
       const Array right = prepared->contents(b, Rank(r), 0);
-      Array product(m * n, 0.0);
-      for (std::size_t i = 0; i < m; ++i) {
-        for (std::size_t j = 0; j < n; ++j) {
-          for (std::size_t l = 0; l < k; ++l) product[i * n + j] += left[i * k + l] * right[l * n + j];
+      const auto [rows, columns, inner] =
+          std::array{static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k)};
+      Array product(rows * columns, 0.0);
+      for (std::size_t i = 0; i < rows; ++i) {
+        for (std::size_t j = 0; j < columns; ++j) {
+          for (std::size_t l = 0; l < inner; ++l) {
+            product[i * columns + j] += left[i * inner + l] * right[f8 ? j * inner + l : l * columns + j];
+          }
         }
       }
       EXPECT_EQ(prepared->contents(c, Rank(r), 0), product);
@@ -355,7 +399,7 @@ TEST_P(BackendConformance, GemmIsTheRowMajorProduct) {
 }
 
 TEST_P(BackendConformance, ElementwiseAddsAllReadsToWhatIsThere) {
-  ProgramBuilder p("elementwise", 1);
+  ProgramBuilder p("elementwise", few_ranks());
   const LaneId lane = p.lane({.name = "compute"});
   const BufferId a = p.buffer({.name = "a", .count = 10});
   const BufferId b = p.buffer({.name = "b", .count = 10});
@@ -418,7 +462,7 @@ TEST_P(BackendConformance, AConsumerSeesWhatItsEventWaitedForInAThousandReplays)
 }
 
 TEST_P(BackendConformance, EventsOrderInEveryWaiting) {
-  for (const auto& [waiting, text] : EnumNames<Waiting>::table) {
+  for (const Waiting waiting : GetParam().waitings) {
     expect_handed_over(*backend_, handover(2, waiting, by_event), 20);
   }
 }
@@ -439,7 +483,7 @@ TEST_P(BackendConformance, ReplaysUseTheirSlotsCopyAndNoOther) {
 
 TEST_P(BackendConformance, AStartEventFiresWhenTheNextOperationStartsNotWhenItEnds) {
   // The long operation can only end after the other lane has run: its own lane waits for nothing but its start.
-  ProgramBuilder p("start", 1);
+  ProgramBuilder p("start", few_ranks());
   const LaneId first = p.lane({.name = "first", .role = Role::communication});
   const LaneId second = p.lane({.name = "second", .role = Role::compute});
   const EventId started = p.event("started");
@@ -453,8 +497,93 @@ TEST_P(BackendConformance, AStartEventFiresWhenTheNextOperationStartsNotWhenItEn
   const auto timing = [&](OpId op) {
     return *std::find_if(t.operations.begin(), t.operations.end(), [&](const auto& o) { return o.op == op; });
   };
+  if (!GetParam().sees_starts) {
+    EXPECT_TRUE(std::isnan(timing(opener).start.value())) << "unknown, not a guess";
+    EXPECT_EQ(t.start_source, "");
+    EXPECT_EQ(t.launch_order, "unverified");
+    return;
+  }
   EXPECT_GE(timing(follower).start, timing(opener).start);
   EXPECT_EQ(t.launch_order, "comm_first");
+}
+
+// ---- what contends -------------------------------------------------------------------------------------------------
+
+// A victim on one lane, and on the other `aggressor` from before it to after it.
+struct Covered {
+  Program program;
+  OpId aggressor, victim;
+};
+Covered covered(const std::function<Work(EventId until)>& aggressor) {
+  ProgramBuilder p("covered", 1);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
+  const BufferId from = p.buffer({.name = "from", .count = 50'000});
+  const BufferId to = p.buffer({.name = "to", .count = 50'000});
+  const EventId started = p.event("started");
+  const EventId done = p.event("done");
+  ClassBuilder all = p.all_ranks();
+  const Work work = aggressor(done);
+  const bool streams = std::holds_alternative<Stream>(work);
+  all.prologue(comm, Fill{}, {}, {p.whole(from)});
+  all.body(comm, Record{started, Moment::start});
+  const OpId covering = all.body(comm, work, streams ? std::vector{p.whole(from)} : std::vector<Slice>{},
+                                 streams ? std::vector{p.whole(to)} : std::vector<Slice>{});
+  all.body(compute, Wait{started});
+  const OpId victim = all.body(compute, Busy{milliseconds(5)});
+  all.body(compute, Record{done});
+  return {std::move(p).finish(), covering, victim};
+}
+
+TEST_P(BackendConformance, WhatLastsUntilAnEventIsThereBeforeItsVictimAndOutlivesIt) {
+  const std::function<Work(EventId)> aggressors[] = {[](EventId until) {
+                                                       return Occupy{1, {}, until};
+                                                     },
+                                                     [](EventId until) {
+                                                       return Stream{{}, 1, {}, until};
+                                                     },
+                                                     [](EventId until) {
+                                                       return Stream{BytesPerSecond(1e8), 1, {}, until};
+                                                     }};
+  for (const auto& aggressor : aggressors) {
+    const Covered c = covered(aggressor);
+    SCOPED_TRACE(describe(*std::find_if(c.program.classes[0].body.begin(), c.program.classes[0].body.end(),
+                                        [&](const Operation& op) { return op.id == c.aggressor; })));
+    if (!backend_->supports(c.program).ok()) GTEST_SKIP() << backend_->supports(c.program).reason;
+    const auto prepared = prepare(*backend_, c.program);
+    for (int replay = 0; replay < 3; ++replay) {
+      const Timings t = prepared->run(0, {});
+      ASSERT_EQ(t.ranks.size(), 1U);
+      const std::vector<LaneTiming>& lanes = t.ranks[0].lanes;
+      const auto of = [&](int lane) {
+        return *std::find_if(lanes.begin(), lanes.end(), [&](const LaneTiming& l) { return l.lane == LaneId(lane); });
+      };
+      const LaneTiming victim = of(0);
+      const LaneTiming covering = of(1);
+      EXPECT_GE(victim.end - victim.start, milliseconds(5));
+      EXPECT_LE(covering.start, victim.start);
+      EXPECT_GE(covering.end, victim.end);
+    }
+  }
+}
+
+TEST_P(BackendConformance, AStreamMovesItsBytesAndSaysHowMany) {
+  // Of 200 kB arrays five passes read and write 2 MB; at 200 MB/s they take 10 ms.
+  ProgramBuilder p("stream", 1);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  const BufferId from = p.buffer({.name = "from", .count = 50'000});
+  const BufferId to = p.buffer({.name = "to", .count = 50'000});
+  ClassBuilder all = p.all_ranks();
+  all.prologue(lane, Fill{}, {}, {p.whole(from)});
+  all.body(lane, Stream{BytesPerSecond(2e8), 1, Bytes(2'000'000), {}}, {p.whole(from)}, {p.whole(to)});
+  const Program program = std::move(p).finish();
+  if (!backend_->supports(program).ok()) GTEST_SKIP() << backend_->supports(program).reason;
+  const auto prepared = prepare(*backend_, program);
+  const Timings t = prepared->run(0, {});
+  const LaneTiming& stream = t.ranks.at(0).lanes.at(0);
+  EXPECT_EQ(stream.moved, Bytes(2'000'000));
+  EXPECT_GE(stream.end - stream.start, milliseconds(9)) << "never faster than its pace";
+  EXPECT_EQ(prepared->contents(to, Rank(0), 0), prepared->contents(from, Rank(0), 0));
 }
 
 // ---- timings -------------------------------------------------------------------------------------------------------
@@ -491,8 +620,13 @@ TEST_P(BackendConformance, OperationsAreReadyWhenTheirPredecessorsEnded) {
   ASSERT_EQ(t.operations.size(), 8U) << "copy, record, wait, copy on two ranks";
   const std::vector<Operation>& body = h.program.classes[0].body;
   for (const OperationTiming& o : t.operations) {
-    EXPECT_LE(o.enqueued, o.start);
-    EXPECT_LE(o.start, o.end);
+    if (GetParam().one_clock) {
+      EXPECT_LE(o.enqueued, o.start);
+    }
+    if (GetParam().sees_starts) {
+      EXPECT_LE(o.start, o.end);
+    }
+    EXPECT_LE(o.ready, o.end);
   }
   for (std::size_t rank : {std::size_t{0}, std::size_t{4}}) {
     const OperationTiming& producer = t.operations[rank];
@@ -500,7 +634,9 @@ TEST_P(BackendConformance, OperationsAreReadyWhenTheirPredecessorsEnded) {
     EXPECT_EQ(producer.op, body[0].id);
     EXPECT_EQ(consumer.op, body[3].id);
     EXPECT_GE(consumer.ready, producer.end);
-    EXPECT_GE(consumer.start, consumer.ready);
+    if (GetParam().one_clock) {
+      EXPECT_GE(consumer.start, consumer.ready);
+    }
   }
 }
 
@@ -516,7 +652,7 @@ TEST_P(BackendConformance, AnEmptyArmHasATimeAndNoLanesWork) {
 
 TEST_P(BackendConformance, ArmsShareTheirBuffers) {
   const CollectiveCase c{CollectiveKind::all_reduce, 2, 1000, false, 1, Waiting::yield};
-  const CollectiveProgram p = collective_program(c, GetParam().transport);
+  const CollectiveProgram p = collective_program(c, GetParam());
   Program nothing = p.program;
   for (RankClass& rank : nothing.classes) rank.body.clear();
   const auto prepared = backend_->prepare({nothing, p.program}, Data::random, 3);
@@ -535,13 +671,14 @@ TEST_P(BackendConformance, ArmsShareTheirBuffers) {
 
 // ---- trouble -------------------------------------------------------------------------------------------------------
 
+// A backend may run every arm once when it prepares a case: then the hang is there already.
 TEST_P(BackendConformance, AMissingPeerHangsUntilAbortAndProgressNamesTheOperation) {
-  for (const auto& [waiting, text] : EnumNames<Waiting>::table) {
-    SCOPED_TRACE(text);
+  for (const Waiting waiting : GetParam().waitings) {
+    SCOPED_TRACE(name(waiting));
     const auto backend = GetParam().open();
     ProgramBuilder p("missing", 2);
     const LaneId lane = p.lane({.name = "comm", .role = Role::communication, .waiting = waiting});
-    const CommId comm = p.world("world", GetParam().transport, 1);
+    const CommId comm = p.world("world", GetParam().transport, 1, GetParam().progress);
     const BufferId x = p.buffer({.name = "x", .count = 100});
     const BufferId y = p.buffer({.name = "y", .count = 100});
     ClassBuilder there = p.ranks("there", {Rank(0)});
@@ -550,13 +687,13 @@ TEST_P(BackendConformance, AMissingPeerHangsUntilAbortAndProgressNamesTheOperati
     const OpId busy = there.body(lane, Busy{microseconds(1)});
     const OpId stuck =
         there.body(lane, Collective{CollectiveKind::all_reduce, comm, DType::f32, 100, 0}, {p.whole(x)}, {p.whole(y)});
-    const auto prepared = prepare(*backend, std::move(p).finish());
+    const Program program = std::move(p).finish();
 
     std::string error;
     std::atomic<bool> returned{false};
     std::thread replay([&] {
       try {
-        prepared->run(0, {});
+        prepare(*backend, program)->run(0, {});
       } catch (const Error& e) {
         error = e.what();
       }
@@ -568,13 +705,16 @@ TEST_P(BackendConformance, AMissingPeerHangsUntilAbortAndProgressNamesTheOperati
       }
       return LaneProgress{};
     };
-    while (of_rank_0().enqueued != stuck) std::this_thread::yield();
-    EXPECT_EQ(of_rank_0().completed, busy);
+    const auto stands_there = [&] {
+      const LaneProgress l = of_rank_0();
+      return l.enqueued == stuck && l.completed == busy;
+    };
+    while (!stands_there() && !returned) std::this_thread::yield();
     EXPECT_FALSE(returned);
     backend->abort();
     replay.join();
     EXPECT_THAT(error, HasSubstr("aborted"));
-    EXPECT_THROW(prepared->run(0, {}), Error) << "unusable afterwards";
+    EXPECT_THROW(prepare(*backend, program)->run(0, {}), Error) << "unusable afterwards";
   }
 }
 

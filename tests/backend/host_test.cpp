@@ -21,7 +21,7 @@ std::string fact(const std::vector<Fact>& facts, const std::string& name) {
 
 std::unique_ptr<Backend> open(const SessionOptions& options) {
   static const std::unique_ptr<World> world = make_solo_world();
-  return open_host(*world, options);
+  return open_host(*world, options, {});
 }
 std::unique_ptr<Backend> open_default() { return open({}); }
 
@@ -62,8 +62,12 @@ TEST(HostSupports, SaysWhyNot) {
       {"host threads of one process share one priority", [](Program& p) { p.lanes[0].priority = Priority::high; }},
       {"host has no copy engine: its transport is shm, which uses cores",
        [](Program& p) { p.communicators[0].transport = "copy"; }},
-      {"the host backend has no transport \"nccl\"; it has shm",
+      {"the host backend has no transport \"nccl\" in this run; it has shm",
        [](Program& p) { p.communicators[0].transport = "nccl"; }},
+      {"shm moves its bytes on its own lanes and has no progress mode \"poll:100us\"; mpi has",
+       [](Program& p) {
+         p.communicators[0].progress = {ProgressMode::poll, microseconds(100)};
+       }},
       {"2000 threads for all ranks' lanes and channels: the host backend starts at most 1024",
        [](Program& p) { p.communicators[0].channels = 1000; }},
       {"the host backend computes in f32 and f64, not in bf16", [](Program& p) { p.buffers[0].dtype = DType::bf16; }},
@@ -82,6 +86,18 @@ TEST(HostSupports, SaysWhyNot) {
     s.spoil(program);
     EXPECT_EQ(host->supports(program).reason, s.reason);
   }
+}
+
+TEST(HostSupports, HoldsNoMoreCoresThanThereAre) {
+  const auto host = open_on_one_core();
+  Program program = good();
+  Operation& op = program.classes[0].body[0];
+  op.work = Occupy{1, Seconds(1), {}};
+  EXPECT_EQ(host->supports(program).reason, "");
+  op.work = Occupy{2, Seconds(1), {}};
+  EXPECT_EQ(host->supports(program).reason, "occupy 2: this process has 1 core to hold: ask for 1 or less");
+  op.work = Stream{.workers = 2, .bytes = Bytes(64)};
+  EXPECT_EQ(host->supports(program).reason, "stream workers 2: this process has 1 core to hold: ask for 1 or less");
 }
 
 TEST(HostSupports, CountsAllRanksMemory) {
@@ -145,7 +161,7 @@ TEST(HostOpen, RefusesWhatCannotBeMeant) {
   const auto world = make_solo_world();
   const auto message = [&](const SessionOptions& options) {
     try {
-      open_host(*world, options);
+      open_host(*world, options, {});
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -155,10 +171,89 @@ TEST(HostOpen, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(message({.ranks = 65}), HasSubstr("the host backend places 1 to 64"));
   EXPECT_THAT(message({.blas_threads = 0}), HasSubstr("a GEMM needs a thread"));
   EXPECT_EQ(message({.ranks = 3}), "opened");
+  EXPECT_THAT(message({.transport = "mpj"}),
+              HasSubstr("transport \"mpj\" is unknown: known are shm, mpi, mpi-openmpi, mpi-mpich"));
+}
+
+// ---- over message passing ------------------------------------------------------------------------------------------
+
+// A library of a job of one process, that can only be asked about itself.
+class Alone final : public MessagePassing {
+ public:
+  explicit Alone(int says_size = 1, ThreadSupport threads = ThreadSupport::multiple)
+      : size_(says_size), threads_(threads) {}
+  [[nodiscard]] int process() const override { return 0; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string version() const override { return "Alone 1.0, of a test"; }
+  [[nodiscard]] ThreadSupport threads() const override { return threads_; }
+  [[nodiscard]] std::unique_ptr<MessageGroup> group(const std::vector<std::vector<int>>& /*groups*/) override {
+    return nullptr;
+  }
+  [[nodiscard]] std::unique_ptr<MessageOperation> barrier() override { return nullptr; }
+  void break_off() noexcept override {}
+
+ private:
+  int size_;
+  ThreadSupport threads_;
+};
+
+std::unique_ptr<Backend> open_over(MessagePassing& library, std::string& loaded) {
+  static const std::unique_ptr<World> world = make_solo_world();
+  return open_host(*world, {.transport = "mpi-mpich"}, [&](const std::string& name) {
+    loaded = name;
+    return [&library]() -> MessagePassing& { return library; };
+  });
+}
+
+TEST(HostOverMessages, LoadsTheLibraryThatIsNamedAndItsProcessesAreTheRanks) {
+  Alone library;
+  std::string loaded;
+  const Description d = open_over(library, loaded)->describe();
+  EXPECT_EQ(loaded, "mpich");
+  EXPECT_EQ(d.transports, std::vector<std::string>{"mpi-mpich"});
+  EXPECT_EQ(d.most_ranks, 1);
+  EXPECT_EQ(fact(d.at_open, "mpi_library"), "Alone 1.0, of a test");
+  EXPECT_EQ(fact(d.at_open, "mpi_threads"), "multiple");
+}
+
+TEST(HostOverMessages, ALibraryThatCountsOtherwiseThanTheLauncherIsAnError) {
+  Alone library(3);
+  std::string loaded;
+  try {
+    open_over(library, loaded);
+    FAIL() << "opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::failure);
+    EXPECT_STREQ(
+        error.what(),
+        "MPI counts this process as 0 of 3, its launcher as 0 of 1: the library and the launcher do not belong "
+        "together (Alone 1.0, of a test); start it with the mpirun of this library, or type --transport "
+        "mpi-openmpi or mpi-mpich");
+  }
+}
+
+TEST(HostOverMessages, AModeThatTheLibrarysThreadsDoNotAllowIsUnsupported) {
+  const auto reason = [](ThreadSupport threads, ProgressMode mode) {
+    Alone library(1, threads);
+    std::string loaded;
+    Program program = good();
+    program.ranks = 1;
+    program.communicators[0].transport = "mpi-mpich";
+    program.communicators[0].progress = {mode, microseconds(mode == ProgressMode::poll ? 100 : 0)};
+    return open_over(library, loaded)->supports(program).reason;
+  };
+  EXPECT_EQ(
+      reason(ThreadSupport::serialized, ProgressMode::thread),
+      "progress thread needs MPI with threads \"multiple\", and this one has \"serialized\" (Alone 1.0, of a test)");
+  EXPECT_EQ(reason(ThreadSupport::serialized, ProgressMode::poll), "");
+  EXPECT_EQ(reason(ThreadSupport::serialized, ProgressMode::none), "");
+  EXPECT_EQ(reason(ThreadSupport::multiple, ProgressMode::thread), "");
+  EXPECT_EQ(reason(ThreadSupport::one, ProgressMode::none),
+            "progress none needs MPI with threads \"serialized\", and this one has \"one\" (Alone 1.0, of a test)");
 }
 
 TEST(HostEntry, IsAlwaysUsableAndNobodysFirstChoice) {
-  const BackendEntry entry = host_entry();
+  const BackendEntry entry = host_entry({});
   EXPECT_EQ(entry.name, "host");
   EXPECT_EQ(entry.preference, 1);
   EXPECT_EQ(entry.unusable(), "");

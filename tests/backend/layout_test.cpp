@@ -72,6 +72,18 @@ TEST(Layout, HelpersTakeCoresThatNoLaneUses) {
   EXPECT_FALSE(layout.shared);
 }
 
+TEST(Layout, WhatHoldsCoresIsOnDifferentOnesWhoeverIsThere) {
+  const auto lanes = [](int helpers) {
+    return std::vector<LaneWish>{{"compute", compute, Partition::by_role, 0},
+                                 {"comm", comm, Partition::by_role, helpers, true}};
+  };
+  EXPECT_EQ(make_layout({0, 1}, 1, lanes(1)).helpers[0][1], std::vector<int>{0})
+      << "the victim's core is the other one";
+  EXPECT_EQ(make_layout({0, 1, 2, 3}, 1, lanes(3)).helpers[0][1], (std::vector<int>{1, 3, 0}))
+      << "compute@0 comm@2: first the cores that nobody uses";
+  EXPECT_EQ(make_layout({5}, 1, lanes(0)).lanes[0][1], 5);
+}
+
 TEST(Layout, HelpersShareTheirLanesCoreWhereNoneIsLeft) {
   const Layout layout = make_layout({0, 1}, 2, {{"comm", comm, Partition::automatic, 2}});
   EXPECT_EQ(layout.helpers[1][0], (std::vector<int>{1, 1}));

@@ -71,28 +71,81 @@ TEST(Random, PermutationsAreEquallyLikely) {
 }
 
 TEST(Elements, AreAPureFunctionOfSeedAndIndex) {
-  static_assert(exact_element(1, 5) == exact_element(1, 5));
+  static_assert(exact_element(1, 5, DType::f32) == exact_element(1, 5, DType::f32));
   static_assert(random_element(1, 5) != random_element(2, 5));
 }
 
 TEST(Elements, ExactAreSmallIntegersAndRandomFillTheInterval) {
-  std::array<int, 9> counts{};
-  double least = 1;
-  double most = -1;
-  for (std::int64_t i = 0; i < 9'000; ++i) {
-    const double exact = exact_element(42, i);
-    ASSERT_EQ(exact, std::floor(exact));
-    ASSERT_LE(std::fabs(exact), 4);
-    ++counts[static_cast<std::size_t>(exact + 4)];
-    const double random = random_element(42, i);
-    ASSERT_GE(random, -1);
-    ASSERT_LT(random, 1);
-    least = std::fmin(least, random);
-    most = std::fmax(most, random);
+  for (const DType dtype : {DType::f64, DType::f32, DType::tf32}) {
+    std::array<int, 9> counts{};
+    double least = 1;
+    double most = -1;
+    for (std::int64_t i = 0; i < 9'000; ++i) {
+      const double exact = exact_element(42, i, dtype);
+      ASSERT_EQ(exact, std::floor(exact));
+      ASSERT_LE(std::fabs(exact), 4);
+      ++counts[static_cast<std::size_t>(exact + 4)];
+      const double random = random_element(42, i);
+      ASSERT_GE(random, -1);
+      ASSERT_LT(random, 1);
+      least = std::fmin(least, random);
+      most = std::fmax(most, random);
+    }
+    for (const int count : counts) EXPECT_NEAR(count, 1'000, 130);
+    EXPECT_LT(least, -0.99);
+    EXPECT_GT(most, 0.99);
   }
-  for (const int count : counts) EXPECT_NEAR(count, 1'000, 130);
-  EXPECT_LT(least, -0.99);
-  EXPECT_GT(most, 0.99);
+}
+
+// 16'000 elements: 1'000 of each sign, standard deviation 31.
+TEST(Elements, ExactInFewBitsAreMostlyZero) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3}) {
+    std::array<int, 3> counts{};
+    for (std::int64_t i = 0; i < 16'000; ++i) ++counts.at(static_cast<std::size_t>(exact_element(42, i, dtype) + 1));
+    EXPECT_NEAR(counts[0], 1'000, 125);
+    EXPECT_NEAR(counts[1], 14'000, 165);
+    EXPECT_NEAR(counts[2], 1'000, 125);
+  }
+}
+
+// A product of two is not 0 once in 64, so 65536 of them have a variance of 1024: 8 standard deviations of 32 are the
+// 256 that bf16 counts to. Of 200 such sums none comes near it, and their mean square is 1024 but for 10 %.
+TEST(Elements, SumsOfTheMostExactProductsAreHeld) {
+  static_assert(most_exact_products(DType::bf16) == 65536);
+  static_assert(most_exact_products(DType::f16) == 1 << 22);
+  static_assert(most_exact_products(DType::f32) == 1 << 20);                // 16 · 2^20 = 2^24
+  static_assert(most_exact_products(DType::f64) == std::int64_t{1} << 49);  // 16 · 2^49 = 2^53
+  double squares = 0;
+  constexpr int sums = 200;
+  for (std::uint64_t row = 0; row < sums; ++row) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < most_exact_products(DType::bf16); ++i) {
+      sum += exact_element(mix64(row), i, DType::bf16) * exact_element(mix64(~row), i, DType::bf16);
+    }
+    EXPECT_EQ(round_to(DType::bf16, sum), sum);
+    EXPECT_LT(std::fabs(sum), 180);
+    squares += sum * sum;
+  }
+  EXPECT_NEAR(squares / sums, 1024, 4 * 102.4);  // the mean of 200 squares: sqrt(2 / 200) = 10 %
+}
+
+TEST(Elements, SumsOverTheMostExactRanksAreHeld) {
+  static_assert(most_exact_ranks(DType::f32) == 1 << 22);  // 4 · 2^22 = 2^24
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3}) {
+    const auto n = static_cast<double>(most_exact_ranks(dtype));
+    for (double sum = 0; sum <= n; ++sum) ASSERT_EQ(round_to(dtype, sum), sum) << name(dtype);
+    EXPECT_NE(round_to(dtype, n + 1), n + 1) << name(dtype);
+  }
+}
+
+TEST(Elements, RandomAreWhatTheDtypeHolds) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::tf32, DType::f16, DType::bf16, DType::f8e4m3}) {
+    for (std::int64_t i = 0; i < 1'000; ++i) {
+      const double held = random_element(42, i, dtype);
+      ASSERT_EQ(held, round_to(dtype, held));
+      ASSERT_EQ(held, round_to(dtype, random_element(42, i)));
+    }
+  }
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void measure(Backend& host, const char* what, Recording recording, AddOperation 
 
 void run() {
   const auto world = make_solo_world();
-  const auto host = open_host(*world, {.ranks = 2});
+  const auto host = open_host(*world, {.ranks = 2}, {});
   const auto busy = [](ProgramBuilder&, ClassBuilder& all, LaneId lane, const std::string&) {
     all.body(lane, Busy{Seconds(0)});
   };

@@ -96,7 +96,7 @@ void compare(int rank) {
   if (rank == 0) {
     // Our two ranks need both cores for as long as the session looks which ones it may use.
     allow({cores[0], cores[1]});
-    host = open_host(*world, {.ranks = 2, .cores = {cores[0], cores[1]}});
+    host = open_host(*world, {.ranks = 2, .cores = {cores[0], cores[1]}}, {});
     for (const std::int64_t size : sizes) prepared.push_back(prepare(*host, size));
     allow({core});
   }

@@ -57,7 +57,7 @@ VENDORS = {
     r"fmt/.*": set(MAY_INCLUDE) - {"base"},
     r".*intrin\.h": {"kernels", "backend/host"},
     # The operating system: whoever has effects. The pure layers have none.
-    r"(dlfcn|fcntl|ifaddrs|netdb|poll|pthread|sched|signal|spawn|time|unistd)\.h": set(MAY_INCLUDE) - PURE,
+    r"(dlfcn|fcntl|ifaddrs|netdb|poll|pthread|pwd|sched|signal|spawn|time|unistd)\.h": set(MAY_INCLUDE) - PURE,
     r"(arpa|linux|net|netinet|sys)/.*\.h": set(MAY_INCLUDE) - PURE,
 }
 STANDARD = re.compile(r"[a-z_]+")  # <vector>: no dot, no folder

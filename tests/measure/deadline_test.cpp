@@ -9,6 +9,7 @@
 #include <future>
 #include <stdexcept>
 
+#include "backend/progress.hpp"
 #include "support/sample_programs.hpp"
 
 namespace ovl {

@@ -61,6 +61,20 @@ TEST(Observe, TheSpanOfARoleIsOverAllItsLanes) {
   EXPECT_EQ(observe(mesh, timings).ranks[3].comm_span, Seconds(7));
 }
 
+// Rank 0 streams 8 bytes in 4 s, rank 1 as many in 2 s: 2 and 4 B/s, 6 together. A rank that does not tell leaves the
+// whole unknown.
+TEST(Observe, APaceIsWhatStreamsMovedWhileTheyRan) {
+  Timings timings;
+  timings.ranks = {
+      rank_timing(0, 0, 4, {{compute_lane, Seconds(0), Seconds(9)}, {comm_lane, Seconds(1), Seconds(5), Bytes(8)}}),
+      rank_timing(1, 0, 4, {{comm_lane, Seconds(1), Seconds(3), Bytes(8)}})};
+  const Sample s = observe(sample::pair(), timings);
+  EXPECT_EQ(s.ranks[0].pace, BytesPerSecond(2));
+  EXPECT_EQ(pace(s), BytesPerSecond(6));
+  timings.ranks[1].lanes[0].moved.reset();
+  EXPECT_TRUE(std::isnan(pace(observe(sample::pair(), timings)).value()));
+}
+
 TEST(Observe, AnArmWithoutARoleHasNoSpanOfIt) {
   Timings timings;
   timings.ranks = {rank_timing(0, 0, 4, {lane_timing(compute_lane, 0, 4), {comm_lane}}),

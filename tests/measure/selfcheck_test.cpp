@@ -119,6 +119,21 @@ struct Checked {
   }
 };
 
+// A few slow readings are other load; most of them, a core that is not one.
+TEST(BackendChecks, ACoreIsCalledHalfAOneOnlyWhereItMostlyIs) {
+  Checked checked;
+  const auto slow_every = [&](int nth) {
+    checked.script.conditions = [nth](int call) {
+      return Conditions{{{.name = "busy_core_slowdown", .unit = "1", .value = call % nth == 0 ? 2.0 : 1.0}}};
+    };
+    return checked("shared_core_share");
+  };
+  EXPECT_EQ(slow_every(30).trust, Trust::care);
+  EXPECT_THAT(slow_every(30).advice, HasSubstr("something else used a core"));
+  EXPECT_EQ(slow_every(2).trust, Trust::bad);
+  EXPECT_THAT(slow_every(2).advice, HasSubstr("one physical core"));
+}
+
 TEST(BackendChecks, EachHasANameAMeaningLimitsAndAdvice) {
   ScriptedClock clock;
   ScriptedBackend backend(costs(), clock);

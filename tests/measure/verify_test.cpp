@@ -7,13 +7,19 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/random.hpp"
 #include "program/builder.hpp"
+#include "schedule/collective.hpp"
+#include "schedule/ddp.hpp"
+#include "schedule/fsdp.hpp"
+#include "schedule/tensor_parallel.hpp"
 
 namespace ovl {
 namespace {
 
+using testing::ElementsAre;
 using testing::StartsWith;
 using Array = std::vector<double>;
 
@@ -45,12 +51,12 @@ struct OneGemm {
   Program program;
   Contents contents;
 
-  OneGemm(std::int64_t m, std::int64_t n, std::int64_t k)
-      : a(p.buffer({.name = "a", .count = m * k})),
-        b(p.buffer({.name = "b", .count = k * n})),
-        c(p.buffer({.name = "c", .count = m * n})) {
+  OneGemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::f32)
+      : a(p.buffer({.name = "a", .dtype = dtype, .count = m * k})),
+        b(p.buffer({.name = "b", .dtype = dtype, .count = k * n})),
+        c(p.buffer({.name = "c", .dtype = gemm_output(dtype), .count = m * n})) {
     ClassBuilder all = p.all_ranks();
-    const OpId gemm = all.body(lane, Gemm{m, n, k}, {p.whole(a), p.whole(b)}, {p.whole(c)});
+    const OpId gemm = all.body(lane, Gemm{m, n, k, dtype}, {p.whole(a), p.whole(b)}, {p.whole(c)});
     all.epilogue(lane, Verify{gemm});
     program = std::move(p).finish();
   }
@@ -83,8 +89,8 @@ TEST(VerifyGemm, EachSingleWrongElementIsFound) {
   Array& a = g.contents.at(g.a, 0);
   Array& b = g.contents.at(g.b, 0);
   Array& c = g.contents.at(g.c, 0);
-  for (std::size_t i = 0; i < m * k; ++i) a.push_back(exact_element(1, static_cast<std::int64_t>(i)));
-  for (std::size_t i = 0; i < k * n; ++i) b.push_back(exact_element(2, static_cast<std::int64_t>(i)));
+  for (std::size_t i = 0; i < m * k; ++i) a.push_back(exact_element(1, static_cast<std::int64_t>(i), DType::f32));
+  for (std::size_t i = 0; i < k * n; ++i) b.push_back(exact_element(2, static_cast<std::int64_t>(i), DType::f32));
   c.resize(m * n);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
@@ -145,6 +151,37 @@ TEST(VerifyGemm, OfRandomDataIsLeftToTheSoloRun) {
   TwoByTwo g;
   g.contents.at(g.c, 0)[0] = nan;
   EXPECT_EQ(g.verdict(Data::random), "");
+}
+
+// The same product as in the worked example but for the shape, 1×3 · 3×2, with b stored column by column:
+// ( 1 2 3 ) ( 4 7 )   ( 32 50 )
+//           ( 5 8 ) =
+//           ( 6 9 )
+TEST(VerifyGemm, InF8TheRightMatrixIsStoredTransposed) {
+  OneGemm g(1, 2, 3, DType::f8e4m3);
+  g.contents.at(g.a, 0) = {1, 2, 3};
+  g.contents.at(g.b, 0) = {4, 5, 6, 7, 8, 9};
+  g.contents.at(g.c, 0) = {32, 50};
+  EXPECT_EQ(g.verdict(), "");
+  g.contents.at(g.c, 0)[1] = 49;
+  EXPECT_EQ(g.verdict(), "%0 gemm 1x2x3 f8e4m3 on rank 0: element (0, 1) is 49, expected 50");
+  g.contents.at(g.c, 0) = {1 * 4 + 2 * 6 + 3 * 8, 1 * 5 + 2 * 7 + 3 * 9};  // b taken row by row
+  EXPECT_NE(g.verdict(), "");
+}
+
+// bf16 counts to 256 and holds sums of 65536 products that are seldom not 0; f32 those of 2^20 up to 16.
+TEST(VerifyGemm, SumsThatMayNotBeExactAreLeftAloneAndNamed) {
+  const std::pair<DType, std::int64_t> most[] = {
+      {DType::bf16, 65536}, {DType::f8e4m3, 65536}, {DType::f16, 1 << 22}, {DType::f32, 1 << 20}};
+  for (const auto& [dtype, k] : most) {
+    EXPECT_EQ(beyond_exact(OneGemm(1, 1, k, dtype).program), "") << name(dtype);
+    EXPECT_NE(beyond_exact(OneGemm(1, 1, k + 1, dtype).program), "") << name(dtype);
+  }
+  OneGemm g(1, 1, 65537, DType::f8e4m3);
+  EXPECT_EQ(beyond_exact(g.program),
+            "%0 gemm 1x1x65537 f8e4m3 on rank 0: sums of 65537 products may not be exact in bf16, which holds those of "
+            "65536");
+  EXPECT_EQ(g.verdict(), "");  // though nothing was written
 }
 
 // ---- collectives ---------------------------------------------------------------------------------------------------
@@ -214,7 +251,7 @@ struct OneCollective {
     for (int r = 0; r < ranks; ++r) {
       for (std::int64_t i = 0; i < inputs(); ++i) {
         const auto seed = static_cast<std::uint64_t>(r) + 1;
-        input(r, i) = data == Data::exact ? exact_element(seed, i) : random_element(seed, i);
+        input(r, i) = data == Data::exact ? exact_element(seed, i, DType::f32) : random_element(seed, i);
       }
     }
     for (int r = 0; r < ranks; ++r) {
@@ -348,6 +385,36 @@ TEST(VerifyCollective, APeerIsOneOfTheRanksOwnGroup) {
             "%0 all_reduce 4 f32 comm=0 on rank 3: element 0 is 6, expected 4");
 }
 
+TEST(VerifyCollective, SumsOverTooManyRanksAreLeftAloneAndNamed) {
+  for (const CollectiveKind kind : all_kinds) {
+    const bool sums = kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+    EXPECT_EQ(beyond_exact(OneCollective(kind, 16, 0, DType::f8e4m3).program), "");
+    EXPECT_EQ(beyond_exact(OneCollective(kind, 17, 0, DType::f8e4m3).program).empty(), !sums);
+    EXPECT_EQ(beyond_exact(OneCollective(kind, 257, 0, DType::bf16).program).empty(), !sums);
+  }
+  OneCollective c(CollectiveKind::all_reduce, 17, 0, DType::f8e4m3);
+  EXPECT_EQ(
+      beyond_exact(c.program),
+      "%0 all_reduce 34 f8e4m3 comm=0 on rank 0: sums over 17 ranks may not be exact in f8e4m3, which holds those "
+      "over 16");
+  EXPECT_EQ(c.verdict(Data::exact), "");
+  EXPECT_NE(c.verdict(Data::random), "");  // has a bound of its own
+}
+
+// A gradient sums up a product for each token, and its reduction as many for each rank: 2 · 32768 is what bf16 holds.
+TEST(VerifyCollective, SumsOfWhatGemmsWroteCountTheirProductsToo) {
+  const auto steps = [](std::int64_t tokens) {
+    DdpSpec spec;
+    spec.layers = {.model = "tiny", .count = 1, .tokens = tokens, .hidden = 1, .qkv = 1, .inner = 1};
+    spec.dtype = DType::bf16;
+    return ddp_program(spec);
+  };
+  EXPECT_EQ(beyond_exact(steps(32768)), "");
+  EXPECT_THAT(beyond_exact(steps(32769)),
+              testing::HasSubstr("sums over 2 ranks of 32769 products may not be exact in bf16, which holds those of "
+                                 "65536"));
+}
+
 // ---- what is asked -------------------------------------------------------------------------------------------------
 
 TEST(Verify, LooksOnlyAtWhatTheEpilogueNames) {
@@ -363,6 +430,135 @@ TEST(Verify, WhatItCannotCheckIsADefectOfTheProgram) {
   EXPECT_THROW((void)g.verdict(), std::logic_error);
   g.program.classes[0].body.clear();
   EXPECT_THROW((void)g.verdict(), std::logic_error);
+}
+
+// ---- in place, and exchanges ---------------------------------------------------------------------------------------
+
+// Rank 0 had 1 2 3 4 and rank 1 had 5 6 7 8. Of the sum 6 8 10 12 each keeps its half, where its own half was.
+TEST(VerifyInPlace, ASumIsHeldAgainstWhatWasThereBefore) {
+  const Program program =
+      collective_program({.ranks = 2, .form = CollectiveForm::reduce_scatter, .bytes = Bytes(16), .in_place = true});
+  const BufferId array(0);
+  Contents contents;
+  contents.at(array, 0) = {1, 2, 3, 4};
+  contents.at(array, 1) = {5, 6, 7, 8};
+  const Inputs before = inputs(program, contents, 0);
+  contents.at(array, 0) = {6, 8, 3, 4};
+  contents.at(array, 1) = {5, 6, 10, 12};
+  EXPECT_EQ(verify(program, contents, Data::exact, 0, before), "");
+  EXPECT_NE(verify(program, contents, Data::exact, 0), "") << "what is there now is no input of it";
+  contents.at(array, 1)[3] = 13;
+  EXPECT_EQ(verify(program, contents, Data::exact, 0, before),
+            "%1 reduce_scatter 16 f32 comm=0 on rank 1: element 1 is 13, expected 12");
+}
+
+TEST(VerifyInPlace, EachRankOfAGatherHasItsOwnBlock) {
+  const Program program =
+      collective_program({.ranks = 2, .form = CollectiveForm::all_gather, .bytes = Bytes(16), .in_place = true});
+  Contents contents;
+  for (const int rank : {0, 1}) contents.at(BufferId(0), rank) = {1, 2, 7, 8};
+  EXPECT_TRUE(inputs(program, contents, 0).empty()) << "nothing is summed";
+  EXPECT_EQ(verify(program, contents, Data::random, 0), "");
+  contents.at(BufferId(0), 0)[2] = 6;
+  EXPECT_EQ(verify(program, contents, Data::random, 0),
+            "%1 all_gather 16 f32 comm=0 on rank 0: element 2 is 6, expected 7");
+}
+
+TEST(VerifyExchange, WhatARankReceivesIsWhatItsNeighbourSent) {
+  const Program program = collective_program({.ranks = 3, .form = CollectiveForm::exchange, .bytes = Bytes(8)});
+  const BufferId send(0);
+  const BufferId receive(1);
+  Contents contents;
+  for (const int rank : {0, 1, 2}) {
+    const double own = 10.0 * rank;
+    const double previous = 10.0 * ((rank + 2) % 3);
+    contents.at(send, rank) = {own, own + 1};
+    contents.at(receive, rank) = {previous, previous + 1};
+  }
+  EXPECT_EQ(verify(program, contents, Data::random, 0), "");
+  contents.at(receive, 0)[1] = nan;
+  EXPECT_EQ(verify(program, contents, Data::random, 0),
+            "%1 exchange f32 comm=0 to:1 from:2 on rank 0: element 1 from rank 2 is nan, expected 21");
+}
+
+// Two messages to the same peer: the second that is received is the second that was sent.
+TEST(VerifyExchange, MessagesOfOnePeerKeepTheirOrder) {
+  ProgramBuilder p("two", 2);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  const CommId comm = p.world("world", "shm", 1);
+  const BufferId send = p.buffer({.name = "send", .count = 2});
+  const BufferId receive = p.buffer({.name = "receive", .count = 2});
+  for (const int rank : {0, 1}) {
+    const int peer = 1 - rank;
+    ClassBuilder c = p.ranks("rank" + std::to_string(rank), {Rank(rank)});
+    const OpId op = c.body(
+        lane,
+        Exchange{
+            comm,
+            DType::f32,
+            {{Direction::send, peer}, {Direction::receive, peer}, {Direction::send, peer}, {Direction::receive, peer}}},
+        {{send, 0, 1}, {send, 1, 1}}, {{receive, 0, 1}, {receive, 1, 1}});
+    c.epilogue(lane, Verify{op});
+  }
+  const Program program = std::move(p).finish();
+  Contents contents;
+  for (const int rank : {0, 1}) contents.at(send, rank) = {1, 2};
+  for (const int rank : {0, 1}) contents.at(receive, rank) = {1, 2};
+  EXPECT_EQ(verify(program, contents, Data::exact, 0), "");
+  contents.at(receive, 1) = {2, 1};
+  EXPECT_NE(verify(program, contents, Data::exact, 0), "");
+}
+
+// ---- what a solo run can tell
+// -----------------------------------------------------------------------------------------
+
+std::set<std::string> independent(const Program& program) {
+  std::set<std::string> names;
+  for (const BufferId b : independent_of_communication(program.classes.at(0))) {
+    names.insert(program.buffers[b.index()].name);
+  }
+  return names;
+}
+
+Layers tiny_layers() { return {.model = "tiny", .count = 2, .tokens = 4, .hidden = 2, .qkv = 8, .inner = 4}; }
+
+// A layer's gathered weights decide what the forward pass and the input gradients write (scratch), but not the weight
+// gradients, which are of saved activations.
+TEST(IndependentOfCommunication, OfFsdpOnlyWeightGradients) {
+  FsdpSpec spec;
+  spec.layers = tiny_layers();
+  EXPECT_THAT(independent(fsdp_program(spec)), ElementsAre("gradients"));
+}
+
+// A pair's first product reads what was reduced; its second reads a filled operand.
+TEST(IndependentOfCommunication, OfTensorParallelOnlyTheSecondProducts) {
+  TensorParallelSpec spec;
+  spec.layers = tiny_layers();
+  EXPECT_THAT(independent(tensor_parallel_program(spec)), ElementsAre("summand"));
+}
+
+TEST(IndependentOfCommunication, OfDdpAllThatTheBackwardPassWrites) {
+  DdpSpec spec;
+  spec.layers = tiny_layers();
+  EXPECT_THAT(independent(ddp_program(spec)), ElementsAre("gradients", "input_gradient"));
+}
+
+// What depends on it by way of another buffer is found too, wherever it stands in the body.
+TEST(IndependentOfCommunication, FollowsWhatWasComputed) {
+  ProgramBuilder p("chain", 1);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
+  const CommId world = p.world("world", "shm", 1);
+  const BufferId x = p.buffer({.name = "x", .count = 1});
+  const BufferId y = p.buffer({.name = "y", .count = 1});
+  const BufferId z = p.buffer({.name = "z", .count = 1});
+  const BufferId own = p.buffer({.name = "own", .count = 1});
+  ClassBuilder all = p.all_ranks();
+  all.body(compute, Copy{}, {p.whole(y)}, {p.whole(z)});
+  all.body(compute, Copy{}, {p.whole(x)}, {p.whole(y)});
+  all.body(compute, Copy{}, {p.whole(own)}, {p.whole(own)});
+  all.body(comm, Collective{CollectiveKind::all_reduce, world, DType::f32, 1}, {p.whole(own)}, {p.whole(x)});
+  EXPECT_THAT(independent(std::move(p).finish()), ElementsAre("own"));
 }
 
 }  // namespace

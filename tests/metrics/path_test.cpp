@@ -94,5 +94,68 @@ TEST(LongestPath, OfNothingIsNothing) {
   EXPECT_EQ(longest_path(std::move(p).finish(), {{}}), Seconds(0));
 }
 
+// ---- spans over all ranks ------------------------------------------------------------------------------------------
+
+// Rank 0 computes for 3 and sends, rank 1 computes for 1 and then on what it received, which takes 1 to arrive.
+TEST(EarliestSpans, ATransferStartsWhenBothSidesAreThere) {
+  ProgramBuilder p("transfer", 2);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
+  const CommId world = p.world("world", "shm", 1);
+  const BufferId x = p.buffer({.name = "x", .count = 1});
+  ClassBuilder first = p.ranks("first", {Rank(0)});
+  first.body(compute, Busy{Seconds(3)}, {}, {p.whole(x)});
+  first.order(compute, comm);
+  first.body(comm, Exchange{world, DType::f32, {{Direction::send, 1}}}, {p.whole(x)}, {});
+  ClassBuilder second = p.ranks("second", {Rank(1)});
+  second.body(compute, Busy{Seconds(1)});
+  second.body(comm, Exchange{world, DType::f32, {{Direction::receive, 0}}}, {}, {p.whole(x)});
+  second.body(comm, Busy{Seconds(1)}, {}, {p.whole(x)});
+  second.order(comm, compute);
+  second.body(compute, Busy{Seconds(2)}, {p.whole(x)}, {});
+  const Program program = std::move(p).finish();
+  const Spans spans = earliest_spans(program, given_durations(program));
+  EXPECT_EQ(spans[1][1].start, Seconds(3)) << "the receive is posted at 0";
+  EXPECT_EQ(spans[1].back().start, Seconds(4));
+  EXPECT_EQ(makespan(spans), Seconds(6));
+  EXPECT_EQ(longest_compute_span(program, spans), Seconds(6)) << "of rank 1, from 0; rank 0 is there for 3";
+}
+
+// A collective starts when the last rank comes, and everyone then takes as long as its duration says.
+TEST(EarliestSpans, ACollectiveWaitsForTheLastRank) {
+  ProgramBuilder p("collective", 2);
+  const LaneId lane = p.lane({.name = "lane"});
+  const CommId world = p.world("world", "shm", 1);
+  const BufferId x = p.buffer({.name = "x", .count = 1});
+  const BufferId y = p.buffer({.name = "y", .count = 1});
+  std::vector<Durations> durations;
+  for (const int r : {0, 1}) {
+    ClassBuilder rank = p.ranks("r" + std::to_string(r), {Rank(r)});
+    const OpId before = rank.body(lane, Busy{});
+    const OpId sum = rank.body(lane, Collective{.comm = world, .count = 1}, {p.whole(x)}, {p.whole(y)});
+    durations.push_back({{before, Seconds(1 + 4 * r)}, {sum, Seconds(2)}});
+  }
+  const Program program = std::move(p).finish();
+  const Spans spans = earliest_spans(program, durations);
+  EXPECT_EQ(spans[0][1].start, Seconds(5));
+  EXPECT_EQ(spans[0][1].end, Seconds(7));
+  EXPECT_EQ(spans[1][1].end, Seconds(7));
+}
+
+// Without meetings it is the longest path.
+TEST(EarliestSpans, OfRanksThatNeverMeetEndWithTheLongestPath) {
+  const TwoLanes t;
+  const std::vector<Durations> durations{{{t.a, Seconds(2)}, {t.b, Seconds(5)}, {t.c, Seconds(3)}, {t.d, Seconds(4)}}};
+  for (const char* placement : {"concurrent", "serial", "event_chained", "global_sync"}) {
+    const Program placed = place(t.program, parse_placement(placement));
+    EXPECT_EQ(makespan(earliest_spans(placed, durations)), longest_path(placed, durations)) << placement;
+  }
+}
+
+TEST(EarliestSpans, NeedsEveryDuration) {
+  const TwoLanes t;
+  EXPECT_THROW((void)earliest_spans(t.program, {{{t.a, Seconds(2)}}}), std::logic_error);
+}
+
 }  // namespace
 }  // namespace ovl

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/verdict.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <string>
+#include <tuple>
 
 namespace ovl {
 namespace {
@@ -39,12 +43,48 @@ TEST(Verdict, PartlyHiddenNamesWhoSlowsWhom) {
 TEST(Verdict, WorseThanSerialSaysByHowMuch) {
   // 180 ms in turn, 253.8 ms together: 41 % longer.
   EXPECT_EQ(verdict(together(253.8), {-1.0, -0.85}, 2.5, 3.1),
-            "worse than serial by 41 %: each slows the other (compute 2.50x, communication 3.10x as long as alone)");
+            "worse than serial: 41 % longer than compute + comm: "
+            "each slows the other (compute 2.50x, communication 3.10x as long as alone)");
 }
 
 TEST(Verdict, NoOverlapWhereOneRunsAfterTheOther) {
   EXPECT_EQ(verdict(together(179.2), {-0.01, 0.02}, 1.0, 1.0),
             "no overlap: one runs after the other, hides 1 % [-1, 2] of the communication");
+}
+
+// 180 ms in turn, 182.4 ms together: -3 % of 80 ms.
+TEST(Verdict, DoesNotSayThatANegativeShareHides) {
+  EXPECT_EQ(verdict(together(182.4), {-0.05, 0.02}, 1.0, 1.0),
+            "no overlap: one runs after the other, hides nothing of the communication (a share of -3 % [-5, 2])");
+  EXPECT_EQ(verdict(together(182.4), {-0.2, 0.15}, 1.0, 1.0),
+            "no measurable overlap: hides nothing of the communication (a share of -3 % [-20, 15]), "
+            "the interval is too wide to tell");
+}
+
+// On one lane nothing can hide, whatever the numbers say.
+TEST(Verdict, AShareOfOneLaneIsAnArtefact) {
+  for (const auto& [step, interval, text] :
+       {std::tuple{124.8, Interval{0.6, 0.75}, "69 % [60, 75]"}, {180.0, Interval{-0.01, 0.01}, "0 % [-1, 1]"}}) {
+    EXPECT_EQ(verdict(together(step), interval, nan, nan, true),
+              std::string("no overlap: one lane does one after the other, so a share other than 0 would be an artefact "
+                          "of the measurement; it is ") +
+                  text);
+  }
+}
+
+// 100 + 80 ms alone, but 225 ms in turn: 25 % longer. Together 150 ms: a speedup of 1.2 or of 1.5.
+TEST(SerialRemark, TellsTwoSpeedupsApart) {
+  const auto in_turn = [](double serial) {
+    return ArmTimes{milliseconds(100), milliseconds(80), milliseconds(serial), milliseconds(150)};
+  };
+  EXPECT_EQ(serial_remark(in_turn(225), {0.220, 0.230}),
+            "; the serial arm took 25 % longer than compute + comm, so against it the speedup is 1.50x, not 1.20x");
+  EXPECT_EQ(serial_remark(in_turn(135), {0.130, 0.140}),
+            "; the serial arm took 25 % less than compute + comm, so against it the speedup is 0.90x, not 1.20x");
+  EXPECT_EQ(serial_remark(in_turn(225), {0.170, 0.280}), "") << "its interval holds 180 ms";
+  EXPECT_EQ(serial_remark(in_turn(190), {0.189, 0.191}), "") << "5 % are not worth a word";
+  EXPECT_EQ(serial_remark(in_turn(225), {}), "") << "how surely is unknown";
+  EXPECT_EQ(serial_remark({}, {}), "");
 }
 
 TEST(Verdict, NoGainWhereTheyShareWhatBothNeed) {
@@ -67,6 +107,11 @@ TEST(Verdict, MoreThanEverythingIsDoubted) {
   EXPECT_EQ(verdict(together(92), {1.05, 1.15}, 0.9, 0.9),
             "hides 110 % [105, 115] of the communication: beyond the bound, so a part ran slower alone than it can; "
             "measure again");
+}
+
+TEST(Verdict, AnExactOneMayBeRoundedUp) {
+  const double above = std::nextafter(1.0, 2.0);
+  EXPECT_THAT(verdict(together(100), {above, above}, 1, 1), testing::EndsWith("of the communication: near the bound"));
 }
 
 TEST(Verdict, HidesTheShorterOfBoth) {

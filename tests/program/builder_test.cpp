@@ -145,6 +145,8 @@ TEST(Program, SizesOfTheTypes) {
   EXPECT_EQ(size_of(DType::f16), Bytes(2));
   EXPECT_EQ(size_of(DType::bf16), Bytes(2));
   EXPECT_EQ(size_of(DType::f8e4m3), Bytes(1));
+  EXPECT_EQ(gemm_output(DType::f8e4m3), DType::bf16);
+  EXPECT_EQ(gemm_output(DType::tf32), DType::tf32);
 }
 
 TEST(Program, AGemmIsTwoFlopsAProduct) {

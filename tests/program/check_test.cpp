@@ -23,6 +23,7 @@ using testing::Not;
 using testing::StartsWith;
 
 using Texts = std::vector<std::string>;
+using Slices = std::vector<Slice>;
 
 // "kind: message" of every finding.
 Texts found(const Program& program) {
@@ -150,6 +151,10 @@ TEST(Check, ShapeNamesTheOperationAndWhatItNeeds) {
                           "shape: %1 gemm 4x4x4 f64 @compute of class all: buffer c holds f32"));
   EXPECT_THAT(pair_with(1, [](Operation& op) { std::get<Gemm>(op.work).dtype = DType::tf32; }), IsEmpty())
       << "tf32 multiplies what is stored as f32";
+  EXPECT_THAT(pair_with(1, [](Operation& op) { std::get<Gemm>(op.work).dtype = DType::f8e4m3; }),
+              ElementsAre("shape: %1 gemm 4x4x4 f8e4m3 @compute of class all: buffer a holds f32",
+                          "shape: %1 gemm 4x4x4 f8e4m3 @compute of class all: buffer b holds f32",
+                          "shape: %1 gemm 4x4x4 f8e4m3 @compute of class all: buffer c holds f32"));
   EXPECT_THAT(pair_with(0,
                         [](Operation& op) {
                           op.reads = {{BufferId(0), 0, 1}};
@@ -298,6 +303,95 @@ TEST(Check, AStartRecordIsFollowedAtOnceByTheOperationThatItMarks) {
   EXPECT_THAT(texts({{0, e}, {0, HostSync{}}, {0, Busy{}}}), unmarked) << "the host may wait for what waits for e";
 }
 
+// ---- what contends -------------------------------------------------------------------------------------------------
+
+// A victim on "compute" between the start of an aggressor on "left" and its end, as a schedule of contention has it.
+struct Victim {
+  TwoRanks two;
+  EventId started = two.builder.event("aggressor started");
+  EventId done = two.builder.event("victim done");
+  ClassBuilder all = two.builder.all_ranks();
+
+  void aggressor(Work work, Slices reads = {}, Slices writes = {}) {
+    all.body(two.left, Record{started, Moment::start});
+    all.body(two.left, std::move(work), std::move(reads), std::move(writes));
+  }
+  void victim() {
+    all.body(two.compute, Wait{started});
+    all.body(two.compute, Busy{Seconds(1)});
+    all.body(two.compute, Record{done});
+  }
+};
+
+TEST(Check, WhatLastsUntilAnEventIsThereBeforeItsVictimAndOutlivesIt) {
+  Victim occupied;
+  occupied.aggressor(Occupy{.count = 1, .duration = {}, .until = occupied.done});
+  occupied.victim();
+  EXPECT_THAT(occupied.two.findings(), IsEmpty());
+
+  Victim streamed;
+  const Slice from = streamed.two.in();
+  const Slice to = streamed.two.builder.whole(streamed.two.buffers[1]);
+  streamed.aggressor(Stream{.pace = {}, .bytes = {}, .until = streamed.done}, {from}, {to});
+  streamed.victim();
+  EXPECT_THAT(streamed.two.findings(), IsEmpty());
+}
+
+TEST(Check, AnEventThatCannotFireBeforeWhatLastsUntilItEndsIsADeadlock) {
+  // Recorded on the aggressor's own lane, so after its end.
+  Victim own;
+  own.aggressor(Occupy{.until = own.done});
+  own.all.body(own.two.left, Record{own.done});
+  EXPECT_THAT(own.two.findings(),
+              ElementsAre("deadlock: no lane can go on: ranks {0..1} at %1 occupy 1 until e1 @left"));
+
+  // Recorded on another lane, but by what waits for the aggressor's end.
+  Victim waits;
+  waits.aggressor(Occupy{.until = waits.done});
+  waits.all.order(waits.two.left, waits.two.compute);
+  waits.victim();
+  EXPECT_THAT(waits.two.findings(), ElementsAre(AllOf(StartsWith("deadlock: no lane can go on: "),
+                                                      HasSubstr("at %1 occupy 1 until e1 @left"))));
+}
+
+TEST(Check, WhatLastsUntilAnEventHasOneLaterRecordOfIt) {
+  Victim nowhere;
+  nowhere.aggressor(Occupy{.until = nowhere.done});
+  EXPECT_THAT(nowhere.two.findings(),
+              ElementsAre("event: %1 occupy 1 until e1 @left of class all: it lasts until e1, which nothing records"));
+
+  Victim earlier;
+  earlier.all.body(earlier.two.compute, Record{earlier.done});
+  earlier.aggressor(Occupy{.until = earlier.done});
+  EXPECT_THAT(earlier.two.findings(),
+              ElementsAre("event: %2 occupy 1 until e1 @left of class all: it lasts until e1, which is recorded before "
+                          "it begins"));
+}
+
+TEST(Check, WhatContendsHasOneEndAndSomethingToDoItWith) {
+  const auto texts = [](const Work& work, const Slices& reads, const Slices& writes) {
+    TwoRanks two;
+    two.builder.all_ranks().body(two.left, work, reads, writes);
+    return two.findings();
+  };
+  const Slice four{BufferId(0), 0, 4};
+  const Slice other{BufferId(1), 0, 4};
+  EXPECT_THAT(texts(Occupy{.count = 2, .duration = Seconds(1)}, {}, {}), IsEmpty());
+  EXPECT_THAT(texts(Occupy{.count = 0, .duration = Seconds(1)}, {}, {}),
+              ElementsAre("shape: %0 occupy 0 for 1 s @left of class all: 0 SMs or cores to hold, needs one or more"));
+  EXPECT_THAT(texts(Occupy{}, {}, {}), ElementsAre(HasSubstr("needs either a duration or an event to last until")));
+  EXPECT_THAT(texts(Occupy{.duration = Seconds(1)}, {four}, {}),
+              ElementsAre(HasSubstr("reads elements {4}, needs {}")));
+  EXPECT_THAT(texts(Stream{.bytes = Bytes(64)}, {four}, {other}), IsEmpty());
+  EXPECT_THAT(texts(Stream{.bytes = Bytes(64)}, {four}, {}), ElementsAre(HasSubstr("needs one write")));
+  EXPECT_THAT(texts(Stream{.bytes = Bytes(64)}, {{BufferId(0), 0, 0}}, {{BufferId(1), 0, 0}}),
+              ElementsAre(HasSubstr("no element to move")));
+  EXPECT_THAT(texts(Stream{.pace = BytesPerSecond(-1), .workers = 0, .bytes = Bytes(64)}, {four}, {other}),
+              ElementsAre(HasSubstr("0 workers, needs one or more"), HasSubstr("a pace of -1 B/s")));
+  EXPECT_THAT(texts(Stream{}, {four}, {other}),
+              ElementsAre(HasSubstr("needs either an amount of bytes or an event to last until")));
+}
+
 // ---- race ----------------------------------------------------------------------------------------------------------
 
 TEST(Check, ARaceNamesBothOperationsAndTheMissingEdge) {
@@ -319,7 +413,6 @@ TEST(Check, OnlyOverlappingSlicesWithAWriteRace) {
     p.buffer({.name = "y", .count = 8});
     ClassBuilder all = p.all_ranks();
     const auto touch = [&](LaneId lane, Slice slice, bool writes) {
-      using Slices = std::vector<Slice>;
       all.body(lane, Busy{}, writes ? Slices{} : Slices{slice}, writes ? Slices{slice} : Slices{});
     };
     touch(a, first, first_writes);

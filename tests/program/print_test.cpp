@@ -83,6 +83,11 @@ TEST(Print, DescribesOneOperation) {
   EXPECT_EQ(text(Collective{.comm = CommId(0), .count = 6553600}), "all_reduce 25MiB f32 comm=0");
   EXPECT_EQ(text(Collective{CollectiveKind::all_gather, CommId(2), DType::f16, 1000}), "all_gather 2kB f16 comm=2");
   EXPECT_EQ(text(Busy{Seconds(0.5)}), "busy 0.5 s");
+  EXPECT_EQ(text(Occupy{.count = 2, .duration = Seconds(0.5)}), "occupy 2 for 0.5 s");
+  EXPECT_EQ(text(Occupy{.until = EventId(3)}), "occupy 1 until e3");
+  EXPECT_EQ(text(Stream{.bytes = mebibytes(1)}), "stream 1MiB workers=1");
+  EXPECT_EQ(text(Stream{.pace = BytesPerSecond(2.5e9), .workers = 4, .until = EventId(3)}),
+            "stream until e3 pace=2500000000 workers=4");
 }
 
 TEST(Print, RanksAreRuns) {

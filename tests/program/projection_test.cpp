@@ -11,6 +11,7 @@
 #include "program/check.hpp"
 #include "program/order.hpp"
 #include "program/print.hpp"
+#include "support/errors.hpp"
 #include "support/sample_programs.hpp"
 
 namespace ovl {
@@ -293,6 +294,28 @@ std::vector<std::string> text_of(const Program& program) {
     }
   }
   return lines;
+}
+
+TEST(Projection, WhatLastsUntilAnEventHasNoArmWithoutIt) {
+  ProgramBuilder p("loaded", 1);
+  const LaneId victim = p.lane({.name = "victim"});
+  const LaneId aggressor = p.lane({.name = "aggressor", .role = Role::communication});
+  const EventId done = p.event("victim done");
+  ClassBuilder all = p.all_ranks();
+  all.body(aggressor, Occupy{.until = done});
+  const OpId work = all.body(victim, Busy{Seconds(1)});
+  all.body(victim, Record{done});
+  const Program program = std::move(p).finish();
+
+  const Program alone = project(program, Arm::compute);
+  ASSERT_EQ(alone.classes[0].body.size(), 1U) << "the victim alone";
+  EXPECT_EQ(alone.classes[0].body[0].id, work);
+  EXPECT_THAT(check(project(program, Arm::empty)), IsEmpty());
+  for (const Arm arm : {Arm::comm, Arm::serial}) {
+    EXPECT_EQ(test::error_text(ErrorKind::failure, [&] { project(program, arm); }),
+              "program loaded has no arm " + std::string(name(arm)) +
+                  ": %0 occupy lasts until an event that only the whole program has; give the case arms of its own");
+  }
 }
 
 TEST(Projection, AnArmOfItselfIsItself) {

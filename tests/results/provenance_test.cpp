@@ -72,7 +72,9 @@ TEST(Provenance, TakesAllowedVariablesAndNoOthers) {
   const Environment empty("OPENBLAS_CORETYPE", "");
   const Environment job("SLURM_JOB_ID", "12");
   const Environment rank("OMPI_COMM_WORLD_RANK", "0");
+  const Environment chosen("OMPI_MCA_btl", "self,vader");
   const Environment secret("MY_TOKEN", "secret-value");
+  const Environment key("OMPI_MCA_orte_precondition_transports", "secret-value");
   const Environment alike("XNCCL_ALGO", "secret-value");
   const json all = collect_provenance(input());
   EXPECT_EQ(all.at("identity").at("environment").at("NCCL_ALGO"), "Ring=1");
@@ -80,6 +82,7 @@ TEST(Provenance, TakesAllowedVariablesAndNoOthers) {
   EXPECT_FALSE(all.at("identity").at("environment").contains("SLURM_JOB_ID"));
   EXPECT_EQ(all.at("run").at("environment").at("SLURM_JOB_ID"), "12");
   EXPECT_EQ(all.at("run").at("environment").at("OMPI_COMM_WORLD_RANK"), "0");
+  EXPECT_EQ(all.at("run").at("environment").at("OMPI_MCA_btl"), "self,vader");
   EXPECT_THAT(all.dump(), Not(HasSubstr("secret-value")));
 }
 
@@ -107,6 +110,27 @@ TEST(Provenance, ProcessesShareAllOfTheIdentityButTheMachine) {
   EXPECT_THAT(shared, HasSubstr("\nbackend/facts/openblas = \"0.3.21 SkylakeX\"\n"));
   EXPECT_THAT(shared, HasSubstr("\nseed = 18446744073709551615\n"));
   EXPECT_THAT(shared, Not(HasSubstr("hostname")));
+}
+
+// A launcher gives each process a device of its own.
+TEST(Provenance, ProcessesMaySeeDifferentDevices) {
+  const Environment devices("CUDA_VISIBLE_DEVICES", "3");
+  const Environment algorithm("NCCL_ALGO", "Ring=1");
+  const json all = collect_provenance(input());
+  EXPECT_EQ(all.at("identity").at("environment").at("CUDA_VISIBLE_DEVICES"), "3");
+  EXPECT_THAT(shared_identity(all), Not(HasSubstr("CUDA_VISIBLE_DEVICES")));
+  EXPECT_THAT(shared_identity(all), HasSubstr("NCCL_ALGO"));
+}
+
+TEST(Provenance, NamesTheProcessesOfARun) {
+  EXPECT_EQ(collect_provenance(input()).at("run").at("processes"), json::array());
+  EXPECT_TRUE(collect_provenance(input()).at("run").at("launcher").is_null());
+  ProvenanceInput several = input();
+  several.launcher = "srun";
+  several.processes = {{{"host", "a"}, {"uuid", "GPU-1"}}, {{"host", "b"}, {"uuid", "GPU-2"}}};
+  const json run = collect_provenance(several).at("run");
+  EXPECT_EQ(run.at("launcher"), "srun");
+  EXPECT_EQ(run.at("processes"), (json{{{"host", "a"}, {"uuid", "GPU-1"}}, {{"host", "b"}, {"uuid", "GPU-2"}}}));
 }
 
 TEST(BuildInfo, OnlyAnOptimisedBuildWithoutChecksIsARelease) {

@@ -75,6 +75,11 @@ TEST(Table, EveryColumnOfEveryTableIsDescribed) {
   }
 }
 
+TEST(Table, ABenchsColumnIsNoneThatIsThere) {
+  EXPECT_EQ(summary_schema({{"mine", ColumnType::real, "s", "of the bench"}}).columns.back().name, "mine");
+  EXPECT_THROW(summary_schema({{"t_step", ColumnType::real, "s", "again"}}), std::logic_error);
+}
+
 TEST(Csv, QuotesOnlyWhatNeedsIt) {
   EXPECT_EQ(csv_line({"a b", "x,y", "say \"so\"", "two\nlines", "cr\r", ""}),
             "a b,\"x,y\",\"say \"\"so\"\"\",\"two\nlines\",\"cr\r\",\n");

@@ -205,8 +205,19 @@ TEST(Timeline, WithoutOperationsHasNamesOnly) {
   EXPECT_EQ(trace.at("otherData").at("undrawn_operations"), 6);
 }
 
-TEST(TimelinePath, IsTheKeyWhereThatIsAFileName) {
-  EXPECT_EQ(timeline_path("gemm=64,bytes=1024"), "timeline/gemm=64,bytes=1024.json");
+// The record of all lanes ends at 35: what was exposed behind that is not known.
+TEST(Timeline, TellsWhatIsExposedUpToWhereTheRecordEnds) {
+  Example e = example();
+  e.timings.kept_until = microseconds(35);
+  const json trace = draw(e);
+  EXPECT_NEAR(trace.at("otherData").at("exposed_s").at("rank 0").get<double>(), 5e-6, 1e-12);
+  EXPECT_NEAR(trace.at("otherData").at("exposed_s").at("rank 1").get<double>(), 7e-6, 1e-12) << "2 us ahead";
+  EXPECT_EQ(trace.at("otherData").at("kept_until_us"), 37) << "from the first event on";
+  EXPECT_TRUE(draw(example()).at("otherData").at("kept_until_us").is_null());
+}
+
+TEST(TimelinePath, IsTheValuesOfTheKeyAndItsHash) {
+  EXPECT_EQ(timeline_path("pair gemm=64x64 bytes=1KiB"), "timeline/pair-64x64-1KiB-675c16c534d689e1.json");
 }
 
 TEST(TimelinePath, KeepsKeysApartThatLookAlikeAsFileNames) {

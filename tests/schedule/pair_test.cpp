@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/pair.hpp"
+#include "support/errors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,8 @@
 
 namespace ovl {
 namespace {
+
+using test::error_text;
 
 std::vector<Operation> of_kind(const Program& program, std::string_view kind) {
   std::vector<Operation> found;
@@ -106,6 +109,22 @@ TEST(PairProgram, PartsOfTheArrayAreWhatTheKindSays) {
   }
 }
 
+// a and b take 8 + 12 bytes, c 6 · 2: 32 on one rank. So do the collective's arrays, 16 each. 3 of either rotate
+// over 96.
+TEST(PairProgram, InF8TheProductIsBf16) {
+  const Program program = pair_program(
+      {.ranks = 1, .m = 2, .n = 3, .k = 4, .bytes = Bytes(16), .dtype = DType::f8e4m3, .rotate_over = Bytes(96)});
+  for (const char* name : {"a", "b", "send", "receive"}) EXPECT_EQ(buffer(program, name).dtype, DType::f8e4m3) << name;
+  EXPECT_EQ(buffer(program, "c").dtype, DType::bf16);
+  EXPECT_EQ(buffer(program, "c").copies, 3);
+  EXPECT_EQ(memory_per_rank(program), Bytes(2 * 96));
+  EXPECT_THAT(check(program), testing::IsEmpty());
+
+  Program narrow = program;
+  narrow.buffers.at(2).dtype = DType::f8e4m3;
+  EXPECT_THAT(check(narrow), testing::SizeIs(1));
+}
+
 // ---- counts --------------------------------------------------------------------------------------------------------
 
 PairSpec sized(CollectiveKind kind, int ranks, std::int64_t bytes, DType dtype = DType::f32) {
@@ -128,16 +147,6 @@ TEST(CollectiveCount, IsAMultipleOfTheRanksWhereTheKindDividesTheArray) {
     EXPECT_EQ(collective_count(sized(kind, 4, 1)), 4) << name(kind);
     EXPECT_EQ(collective_count(sized(kind, 1, 20)), 5) << name(kind);
   }
-}
-
-std::string error_text(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(CollectiveCount, HasALimitThatKeepsEveryProductExact) {

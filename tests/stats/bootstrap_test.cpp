@@ -175,5 +175,17 @@ TEST(Bootstrap, BlocksHelpWhereNeighbouringRoundsAreAlike) {
   EXPECT_GT(coverage(memory, automatic), coverage(memory, single_rounds) + 0.1);
 }
 
+// An interval is between percentiles of these.
+TEST(Bootstrap, ReplicatesAreWhatAnIntervalIsMadeOf) {
+  const std::vector<double> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
+  const auto statistic = [&](std::span<const std::size_t> rounds) { return median_at(values, rounds); };
+  const std::vector<double> replicates = bootstrap_replicates(values.size(), statistic, {.seed = 5});
+  const Interval interval = bootstrap_interval(values.size(), statistic, {.seed = 5});
+  EXPECT_EQ(replicates.size(), 1000U);
+  EXPECT_EQ(quantile(replicates, 0.025), interval.low);
+  EXPECT_EQ(quantile(replicates, 0.975), interval.high);
+  EXPECT_TRUE(bootstrap_replicates(1, statistic).empty());
+}
+
 }  // namespace
 }  // namespace ovl

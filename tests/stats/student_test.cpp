@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 namespace ovl {
@@ -45,6 +47,31 @@ TEST(PredictionInterval, WorkedExample) {
   const Interval interval = prediction_interval(std::vector<double>{5, 1, 4, 2, 3});
   EXPECT_NEAR(interval.low, 3 - 4.808944, 1e-5);
   EXPECT_NEAR(interval.high, 3 + 4.808944, 1e-5);
+}
+
+// The same for five further values together: t(1 - 0.05 / 10) with 4 degrees = 4.604095: 3 ± 7.974526.
+TEST(PredictionInterval, IsWiderForSeveralTogether) {
+  const Interval interval = prediction_interval(std::vector<double>{5, 1, 4, 2, 3}, 5);
+  EXPECT_NEAR(interval.low, 3 - 7.974526, 1e-5);
+  EXPECT_NEAR(interval.high, 3 + 7.974526, 1e-5);
+}
+
+// 5,000 cases of five normal launches and five more: all five lie inside in at least 95 % of them, and in less than
+// 99 %, so that the bound is not empty either. The seed is fixed: this is arithmetic, not chance.
+TEST(PredictionInterval, HoldsAsOftenAsItSays) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> launch(0.9, 0.02);
+  int held = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::vector<double> first(5);
+    std::vector<double> second(5);
+    for (double& value : first) value = launch(random);
+    for (double& value : second) value = launch(random);
+    const Interval interval = prediction_interval(first, second.size());
+    held += std::all_of(second.begin(), second.end(), [&](double value) { return interval.contains(value); }) ? 1 : 0;
+  }
+  EXPECT_GE(held, 4'750);
+  EXPECT_LT(held, 4'950);
 }
 
 TEST(PredictionInterval, OfEqualValuesIsAPoint) {

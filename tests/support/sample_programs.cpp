@@ -115,6 +115,28 @@ Program mesh() {
   return std::move(p).finish();
 }
 
+Program contended(const Work& aggressor, const Work& victim) {
+  ProgramBuilder p("contended", 1);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId other = p.lane({.name = "aggressor", .role = Role::communication});
+  const EventId there = p.event("there");
+  const EventId end = p.event("end");
+  const BufferId from = p.buffer({.name = "from", .count = size});
+  const BufferId to = p.buffer({.name = "to", .count = size});
+  ClassBuilder all = p.all_ranks();
+  all.prologue(compute, Fill{}, {}, {p.whole(from)});
+  all.body(other, Record{there, Moment::start});
+  if (std::holds_alternative<Stream>(aggressor)) {
+    all.body(other, aggressor, {p.whole(from)}, {p.whole(to)});
+  } else {
+    all.body(other, aggressor);
+  }
+  all.body(compute, Wait{there});
+  all.body(compute, victim);
+  all.body(compute, Record{end});
+  return std::move(p).finish();
+}
+
 std::vector<Program> all() { return {pair(), ddp(), pipeline(), mesh()}; }
 
 }  // namespace ovl::sample

@@ -22,7 +22,13 @@ Program pipeline();
 // Four ranks as 2 × 2: an all_reduce within the rows, whose result is all-gathered within the columns.
 Program mesh();
 
-// All of the above.
+// One rank. A victim on the lane "compute" beside an occupier or a stream that is there before it and, where it lasts
+// until contended_end, outlives it.
+Program contended(const Work& aggressor, const Work& victim);
+inline constexpr EventId contended_end{1};
+inline constexpr Bytes contended_bytes{64};  // of either array of a stream
+
+// All of the above but the last.
 std::vector<Program> all();
 
 }  // namespace ovl::sample

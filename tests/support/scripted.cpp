@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/distributed.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "program/order.hpp"
+#include "program/reference.hpp"
 
 namespace ovl::test {
 namespace {
@@ -38,7 +40,10 @@ class ScriptedPrepared final : public Prepared {
   }
   ~ScriptedPrepared() override { --backend_.prepared_; }
 
-  void reset() override {}
+  void reset() override {
+    ++backend_.resets_;
+    ran_ = false;
+  }
 
   Timings run(std::size_t index, const ReplayOptions& options) override {
     const Program& program = arms_.at(index);
@@ -48,9 +53,13 @@ class ScriptedPrepared final : public Prepared {
     backend_.slots_.push_back(options.slot);
     if (arm == Arm::overlapped && backend_.overlapped_replays_++ == backend_.script_.hanging_replay) backend_.hang();
     const int replay = counts_[index]++;
+    ran_ = true;
 
     Timings timings;
-    timings.launch_order = arm == Arm::overlapped ? "compute_first" : "unverified";
+    const bool each = options.recording == Recording::operations;
+    timings.launch_order = arm != Arm::overlapped ? "unverified"
+                           : each                 ? "compute_first"
+                                                  : backend_.script_.order_in_spans;
     timings.start_source = "script";
     Seconds step(0);
     for (int r = 0; r < program.ranks; ++r) {
@@ -84,7 +93,7 @@ class ScriptedPrepared final : public Prepared {
 
   [[nodiscard]] std::vector<double> contents(BufferId buffer, Rank rank, int /*copy*/) const override {
     const Program& program = arms_.back();
-    std::vector<double> values = right(program, buffer, rank);
+    std::vector<double> values = ran_ ? right(program, buffer, rank) : filled(program, buffer, rank);
     backend_.script_.corrupt(program.buffers[buffer.index()], rank, values);
     return values;
   }
@@ -102,45 +111,27 @@ class ScriptedPrepared final : public Prepared {
   [[nodiscard]] std::vector<double> filled(const Program& program, BufferId buffer, Rank rank) const {
     std::vector<double> values(static_cast<std::size_t>(program.buffers[buffer.index()].count));
     const std::uint64_t seed = mix64(seed_ + buffer.index() * 1024 + rank.index());
+    const DType dtype = program.buffers[buffer.index()].dtype;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      values[i] = data_ == Data::exact ? exact_element(seed, at) : random_element(seed, at);
+      values[i] = data_ == Data::exact ? exact_element(seed, at, dtype) : random_element(seed, at, dtype);
     }
     return values;
   }
 
-  // What the buffer must hold after the body; only what a pair of GEMM and all_reduce needs.
-  [[nodiscard]] std::vector<double> right(const Program& program, BufferId buffer, Rank rank) const {
-    std::vector<double> values = filled(program, buffer, rank);
-    for (const Operation& op : program.class_of(rank).body) {
-      if (op.writes.empty() || op.writes.front().buffer != buffer) continue;
-      const auto out = static_cast<std::size_t>(op.writes.front().offset);
-      if (const auto* g = std::get_if<Gemm>(&op.work)) {
-        const auto a = filled(program, op.reads[0].buffer, rank);
-        const auto b = filled(program, op.reads[1].buffer, rank);
-        const auto [m, n, k] =
-            std::tuple(static_cast<std::size_t>(g->m), static_cast<std::size_t>(g->n), static_cast<std::size_t>(g->k));
-        const auto a0 = static_cast<std::size_t>(op.reads[0].offset);
-        const auto b0 = static_cast<std::size_t>(op.reads[1].offset);
-        for (std::size_t i = 0; i < m; ++i) {
-          for (std::size_t j = 0; j < n; ++j) {
-            double sum = 0;
-            for (std::size_t x = 0; x < k; ++x) sum += a[a0 + i * k + x] * b[b0 + x * n + j];
-            values[out + i * n + j] = sum;
-          }
-        }
-      } else if (const auto* c = std::get_if<Collective>(&op.work);
-                 c != nullptr && c->kind == CollectiveKind::all_reduce) {
-        std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(out), c->count, 0.0);
-        for (int r = 0; r < program.ranks; ++r) {
-          const auto peer = filled(program, op.reads[0].buffer, Rank(r));
-          for (std::size_t i = 0; i < static_cast<std::size_t>(c->count); ++i) {
-            values[out + i] += peer[static_cast<std::size_t>(op.reads[0].offset) + i];
-          }
+  // What the buffer must hold after the body.
+  [[nodiscard]] const std::vector<double>& right(const Program& program, BufferId buffer, Rank rank) const {
+    if (right_.empty()) {
+      Contents start;
+      for (int r = 0; r < program.ranks; ++r) {
+        auto& of_rank = start.emplace_back();
+        for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+          of_rank.push_back(filled(program, BufferId(b), Rank(r)));
         }
       }
+      right_ = run_serially(program, std::move(start)).contents;
     }
-    return values;
+    return right_.at(rank.index()).at(buffer.index());
   }
 
   ScriptedBackend& backend_;
@@ -148,6 +139,8 @@ class ScriptedPrepared final : public Prepared {
   Data data_;
   std::uint64_t seed_;
   std::vector<int> counts_;
+  bool ran_ = false;        // since its data were last restored
+  mutable Contents right_;  // of the last arm, once asked for
 };
 
 Description ScriptedBackend::describe() const {
@@ -181,7 +174,70 @@ void ScriptedBackend::abort() noexcept {
 void ScriptedBackend::hang() {
   std::unique_lock lock(mutex_);
   aborted_.wait(lock, [this] { return abort_; });
-  throw failure("the replay was aborted", "", "");
+  if (!script_.comes_back) throw failure("the replay was aborted", "", "");
+}
+
+namespace {
+
+class PartPrepared final : public Prepared {
+ public:
+  PartPrepared(std::unique_ptr<Prepared> whole, int process, int size, int ranks, Seconds epoch)
+      : whole_(std::move(whole)), process_(process), size_(size), ranks_(ranks), epoch_(epoch) {}
+
+  void reset() override { whole_->reset(); }
+  Timings run(std::size_t arm, const ReplayOptions& options) override {
+    Timings timings = whole_->run(arm, options);
+    std::erase_if(timings.ranks, [&](const RankTiming& t) { return !mine(t.rank); });
+    std::erase_if(timings.operations, [&](const OperationTiming& t) { return !mine(t.rank); });
+    timings.epoch = epoch_;
+    return timings;
+  }
+  [[nodiscard]] std::vector<double> contents(BufferId buffer, Rank rank, int copy) const override {
+    require(mine(rank), "a process is asked for its own ranks");
+    return whole_->contents(buffer, rank, copy);
+  }
+  [[nodiscard]] std::uint64_t fingerprint(BufferId buffer, Rank rank, int copy) const override {
+    require(mine(rank), "a process is asked for its own ranks");
+    return whole_->fingerprint(buffer, rank, copy);
+  }
+  [[nodiscard]] std::vector<Fact> observed() const override { return whole_->observed(); }
+
+ private:
+  [[nodiscard]] bool mine(Rank rank) const { return owner_of(rank, size_, ranks_) == process_; }
+
+  std::unique_ptr<Prepared> whole_;
+  int process_;
+  int size_;
+  int ranks_;
+  Seconds epoch_;
+};
+
+class PartBackend final : public Backend {
+ public:
+  PartBackend(std::unique_ptr<Backend> whole, int process, int size, Seconds epoch)
+      : whole_(std::move(whole)), process_(process), size_(size), epoch_(epoch) {}
+
+  [[nodiscard]] Description describe() const override { return whole_->describe(); }
+  [[nodiscard]] Conditions conditions() override { return whole_->conditions(); }
+  [[nodiscard]] Support supports(const Program& program) const override { return whole_->supports(program); }
+  [[nodiscard]] std::unique_ptr<Prepared> prepare(std::vector<Program> arms, Data data, std::uint64_t seed) override {
+    const int ranks = arms.front().ranks;
+    return std::make_unique<PartPrepared>(whole_->prepare(std::move(arms), data, seed), process_, size_, ranks, epoch_);
+  }
+  [[nodiscard]] std::vector<LaneProgress> progress() const override { return whole_->progress(); }
+  void abort() noexcept override { whole_->abort(); }
+
+ private:
+  std::unique_ptr<Backend> whole_;
+  int process_;
+  int size_;
+  Seconds epoch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> part_of(std::unique_ptr<Backend> whole, int process, int size, Seconds epoch) {
+  return std::make_unique<PartBackend>(std::move(whole), process, size, epoch);
 }
 
 }  // namespace ovl::test

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -40,10 +41,14 @@ struct Script {
   // Returned instead of the right contents of a buffer, when it returns true.
   std::function<bool(const Buffer& buffer, Rank rank, std::vector<double>& contents)> corrupt =
       [](const Buffer&, Rank, std::vector<double>&) { return false; };
+  // Who began first, where only spans are recorded; the operations tell that compute did.
+  std::string order_in_spans = "compute_first";
   // Bit equality of GEMM results between the solo and the overlapped run.
   bool same_bits = true;
   // This replay of the overlapped arm (counted from 0) blocks until abort(); -1: none does.
   int hanging_replay = -1;
+  // ... and then comes back as if nothing had happened, as a replay does that was only late.
+  bool comes_back = false;
 };
 
 // Constant durations of one GEMM (of each of its repeats) and one collective, alone and in the overlapped arm.
@@ -65,6 +70,8 @@ class ScriptedBackend final : public Backend {
   [[nodiscard]] const std::vector<std::int64_t>& slots() const { return slots_; }
   // How many prepared cases existed at once, at most: memory for one is all that a machine may have.
   [[nodiscard]] int most_prepared() const { return most_prepared_; }
+  // How often a case's data were restored.
+  [[nodiscard]] std::size_t resets() const { return resets_; }
 
  private:
   friend class ScriptedPrepared;
@@ -78,9 +85,14 @@ class ScriptedBackend final : public Backend {
   int prepared_ = 0;
   int most_prepared_ = 0;
   int overlapped_replays_ = 0;
+  std::size_t resets_ = 0;
   std::mutex mutex_;
   std::condition_variable aborted_;
   bool abort_ = false;
 };
+
+// What one process of several sees of such a backend: the times of its block of ranks, on a clock whose zero is `epoch`
+// on the shared one; contents of its ranks only.
+std::unique_ptr<Backend> part_of(std::unique_ptr<Backend> whole, int process, int size, Seconds epoch);
 
 }  // namespace ovl::test

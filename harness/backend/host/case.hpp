@@ -25,12 +25,14 @@ class Case final : public Prepared {
 
  private:
   void fill(Rank rank);
+  [[nodiscard]] const Arena& arena(Rank rank) const { return arenas_.at(rank.index() - first_.index()); }
 
   Session& session_;
   std::vector<Program> arms_;
   Data data_;
   std::uint64_t seed_;
-  std::vector<Arena> arenas_;  // by rank
+  Rank first_;                 // of this process
+  std::vector<Arena> arenas_;  // of its ranks
   std::vector<std::shared_ptr<Plan>> plans_;
   std::vector<Job> fill_jobs_;
   bool shared_cores_ = false;

@@ -54,9 +54,6 @@ class Group {
   // of b from a. `messages` are sorted by peer. Throws Error(failure) where their sizes differ.
   void exchange(int member, std::vector<Message>& messages, Waiter waiter);
 
-  // Where the operations of one member stand: lanes that share a communicator take turns in issue order by it.
-  Signal& turn(int member) { return members_[static_cast<std::size_t>(member)].turn; }
-
  private:
   template <class T>
   friend class Part;
@@ -71,7 +68,6 @@ class Group {
     Signal entered;  // how many calls it has entered: from then on input and output are those of the call
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    Signal turn;
     Signal bell;  // rung when a peer has posted a message for this member, or taken one from it
   };
   // Messages from one member to another. The posted ones stay in place until all have been taken.

@@ -29,6 +29,14 @@ int core_by_role(const std::vector<int>& cores, Role role, std::size_t i) {
   return cores[compute + i % rest];
 }
 
+// The cores but one, those without a thread first.
+std::vector<int> others_than(int own, const std::vector<int>& cores, std::map<int, int>& load) {
+  std::vector<int> others;
+  std::copy_if(cores.begin(), cores.end(), std::back_inserter(others), [&](int core) { return core != own; });
+  std::stable_partition(others.begin(), others.end(), [&](int core) { return load[core] == 0; });
+  return others;
+}
+
 std::string describe(const std::vector<LaneWish>& lanes, const std::vector<std::vector<int>>& placed) {
   std::string text;
   for (std::size_t l = 0; l < lanes.size(); ++l) {
@@ -74,10 +82,16 @@ Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<L
   for (std::size_t r = 0; r < rank_count; ++r) {
     auto& of_rank = layout.helpers.emplace_back(lanes.size());
     for (std::size_t l = 0; l < lanes.size(); ++l) {
+      const int own = layout.lanes[r][l];
+      const std::vector<int> others = lanes[l].apart ? others_than(own, cores, load) : std::vector<int>();
       for (int h = 0; h < lanes[l].helpers; ++h) {
-        of_rank[l].push_back(spare.empty() ? layout.lanes[r][l] : spare[taken++ % spare.size()]);
-        ++load[of_rank[l].back()];
+        if (!others.empty()) {
+          of_rank[l].push_back(others[static_cast<std::size_t>(h) % others.size()]);
+        } else {
+          of_rank[l].push_back(spare.empty() ? own : spare[taken++ % spare.size()]);
+        }
       }
+      for (const int core : of_rank[l]) ++load[core];
     }
   }
   layout.shared = std::any_of(load.begin(), load.end(), [](const auto& entry) { return entry.second > 1; });

@@ -16,7 +16,8 @@ struct LaneWish {
   std::string name;
   Role role = Role::compute;
   Partition partition = Partition::automatic;
-  int helpers = 0;  // threads beside the lane's own: its communicators' further channels
+  int helpers = 0;     // threads beside the lane's own: its communicators' further channels, cores that it holds
+  bool apart = false;  // each of them on a core of its own, whoever else is there
 };
 
 struct Layout {
@@ -31,7 +32,8 @@ struct Layout {
 //   by_rank    share core r mod C with all such lanes of their rank r;
 //   by_role    compute: spread over the first half of the cores (the larger one), communication: over the rest;
 //   automatic  a core each while there are enough; otherwise as by_role where both roles exist, else in turn.
-// Helpers take cores that no lane uses, or their lane's own when there are none.
+// Helpers take cores that no lane uses, or their lane's own when there are none; those of a lane that wants them apart
+// take the other cores then.
 Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<LaneWish>& lanes);
 
 }  // namespace ovl::host

@@ -8,6 +8,7 @@
 
 #include "backend/host/blas.hpp"
 #include "kernels/host/reduce.hpp"
+#include "kernels/host/stream.hpp"
 
 namespace ovl::host {
 namespace {
@@ -15,11 +16,28 @@ namespace {
 // Does the work of one step.
 struct Player {
   Replay& replay;
+  Track& track;
   Waiter waiter;
+  ProgressEngine* progress = nullptr;  // where the rank passes messages, with this lane's party
+  ProgressEngine::Party* party = nullptr;
 
   [[nodiscard]] std::int64_t slot() const { return replay.options.slot; }
 
-  void operator()(const GemmStep& s) const { run_gemm(s.gemm, s.a.at(slot()), s.b.at(slot()), s.c.at(slot())); }
+  void operator()(const GemmStep& s) const {
+    const Working working(*this);
+    const std::byte* const a = s.a.at(slot());
+    const std::byte* const b = s.b.at(slot());
+    std::byte* const c = s.c.at(slot());
+    for (std::int64_t repeat = 0; repeat < s.gemm.repeat; ++repeat) {
+      for (std::int64_t i = 0; i < s.gemm.m; i += s.tile_rows) {
+        for (std::int64_t j = 0; j < s.gemm.n; j += s.tile_columns) {
+          const std::int64_t rows = std::min(s.tile_rows, s.gemm.m - i);
+          run_gemm(s.gemm, {i, rows, j, std::min(s.tile_columns, s.gemm.n - j)}, a, b, c);
+          if (progress != nullptr) progress->look(*party, waiter);
+        }
+      }
+    }
+  }
   void operator()(const CollectiveStep& s) const {
     CollectiveCall call = s.call;
     call.input = s.input.at(slot());
@@ -30,15 +48,56 @@ struct Player {
     for (std::size_t i = 0; i < s.messages.size(); ++i) s.messages[i].memory = s.regions[i].at(slot());
     s.group->exchange(s.member, s.messages, waiter);
   }
+  void operator()(const PostStep& s) const {
+    std::vector<std::byte*> memory;
+    for (const Region& region : s.memory) memory.push_back(region.at(slot()));
+    progress->post(*party, *s.operation, memory);
+  }
+  void operator()(const CompleteStep& /*s*/) const { progress->complete(*party, waiter); }
   void operator()(const CopyStep& s) const {
+    const Working working(*this);
     std::memcpy(s.to.at(slot()), s.from.at(slot()), static_cast<std::size_t>(s.bytes));
   }
   void operator()(const BusyStep& s) const {
+    const Working working(*this);
     for (const Stamp until = now() + s.duration; now() < until;) {
       if (replay.stop.raised()) throw Stopped{};
+      if (progress != nullptr) progress->look(*party, waiter);
     }
   }
+  void operator()(const OccupyStep& s) const {
+    const Working working(*this);
+    const Stamp end = now() + s.duration;
+    while (!over(s.until, s.position) && (s.until != nullptr || now() < end)) {
+      if (replay.stop.raised()) throw Stopped{};
+      if (progress != nullptr) progress->look(*party, waiter);
+    }
+  }
+  void operator()(const StreamStep& s) const {
+    const Working working(*this);
+    std::byte* const to = s.to.at(slot());
+    const std::byte* const from = s.from.at(slot());
+    kernels::PaceClock clock(s.pace, static_cast<double>(now()));
+    std::int64_t at = 0;
+    std::int64_t moved = 0;
+    while (!over(s.until, s.position) && (s.until != nullptr || moved < s.bytes)) {
+      if (replay.stop.raised()) throw Stopped{};
+      std::int64_t part = std::min(kernels::stream_chunk, s.size - at);
+      if (s.until == nullptr) part = std::min(part, (s.bytes - moved + 1) / 2);
+      std::memcpy(to + at, from + at, static_cast<std::size_t>(part));
+      at = at + part == s.size ? 0 : at + part;
+      moved += 2 * part;
+      if (progress != nullptr) progress->look(*party, waiter);
+      const double due = clock.after(static_cast<double>(2 * part), static_cast<double>(now()));
+      for (int look = 0; static_cast<double>(now()) < due && !over(s.until, s.position); ++look) {
+        if (replay.stop.raised()) throw Stopped{};
+        look_again(waiter.waiting, look);
+      }
+    }
+    track.moved = track.moved.value_or(Bytes(0)) + Bytes(moved);
+  }
   void operator()(const AddStep& s) const {
+    const Working working(*this);
     for (const Region& from : s.from) {
       if (s.dtype == DType::f64) {
         add<double>(s.to, from);
@@ -47,14 +106,43 @@ struct Player {
       }
     }
   }
-  void operator()(const RecordStep& s) const { s.signal->set(tick(replay.number, s.position)); }
-  void operator()(const WaitStep& s) const { s.signal->wait(tick(replay.number, s.position), waiter); }
+  void operator()(const RecordStep& s) const { set(*s.signal, s.position); }
+  void operator()(const WaitStep& s) const { wait(*s.signal, s.position); }
   void operator()(const JoinStep& s) const {
-    s.own->set(tick(replay.number, s.position));
-    for (Signal* other : s.others) other->wait(tick(replay.number, s.position), waiter);
+    set(*s.own, s.position);
+    for (Signal* other : s.others) wait(*other, s.position);
   }
 
  private:
+  // Work of the lane itself, for its lifetime.
+  class Working {
+   public:
+    explicit Working(const Player& player) : player_(player) {
+      if (player.progress != nullptr) player.progress->begin_work(*player.party, player.waiter);
+    }
+    Working(const Working&) = delete;
+    Working& operator=(const Working&) = delete;
+    ~Working() {
+      if (player_.progress != nullptr) player_.progress->end_work(*player_.party);
+    }
+
+   private:
+    const Player& player_;
+  };
+
+  // Whether the event has fired; false without one.
+  [[nodiscard]] bool over(const Signal* until, std::uint32_t position) const {
+    return until != nullptr && until->load() >= tick(replay.number, position);
+  }
+  void set(Signal& signal, std::uint32_t position) const {
+    const std::uint64_t value = tick(replay.number, position);
+    progress == nullptr ? signal.set(value) : progress->set(*party, signal, value, waiter);
+  }
+  void wait(Signal& signal, std::uint32_t position) const {
+    const std::uint64_t value = tick(replay.number, position);
+    progress == nullptr ? signal.wait(value, waiter) : progress->wait(*party, signal, value, waiter);
+  }
+
   template <class T>
   void add(const Region& to, const Region& from) const {
     T* out = reinterpret_cast<T*>(to.at(slot()));
@@ -73,9 +161,10 @@ void pass_gate(const Track& track, Replay& replay) {
 }
 
 void walk(Track& track, Replay& replay) {
-  Player player{replay, {track.waiting, &replay.stop}};
+  Player player{replay, track, {track.waiting, &replay.stop}, replay.progress, track.party};
   const bool each = replay.options.recording == Recording::operations;
   if (each) track.step_times.resize(track.steps.size());
+  track.moved.reset();
   track.begun.store(-1, std::memory_order_relaxed);
   track.completed.store(-1, std::memory_order_relaxed);
 
@@ -91,6 +180,7 @@ void walk(Track& track, Replay& replay) {
     if (i == track.last_work) track.end = now();
     if (step.op.valid()) track.completed.store(step.op.value, std::memory_order_relaxed);
   }
+  if (replay.progress != nullptr) replay.progress->leave(*track.party);
 }
 
 void keep_error(Replay& replay) noexcept {
@@ -126,14 +216,27 @@ void append_operations(const std::vector<PlacedOp>& placed, int rank, Stamp zero
       for (auto& [lane, stamp] : lane_ready) stamp = ready;
     }
     lane_ready[p.lane] = p.order == PlacedOp::Order::work ? end_of(p) : ready;
+    const Seconds returned = p.post_step ? at(zero, p.track->step_times[*p.post_step].second) : unknown_time;
     out.push_back({.rank = Rank(rank),
                    .op = p.op,
                    .lane = p.lane,
                    .enqueued = at(zero, opened),
                    .ready = at(zero, ready),
                    .start = at(zero, start_of(p)),
-                   .end = at(zero, end_of(p))});
+                   .end = at(zero, end_of(p)),
+                   .host_return = returned});
   }
+}
+
+// By the streams of a lane, its helpers' among them.
+std::optional<Bytes> moved_by(const Plan& plan, const WorkerId& lane) {
+  std::optional<Bytes> moved;
+  for (const Track& t : plan.tracks) {
+    if (t.worker.rank == lane.rank && t.worker.lane == lane.lane && t.moved) {
+      moved = moved.value_or(Bytes(0)) + *t.moved;
+    }
+  }
+  return moved;
 }
 
 std::string order_of(const Plan& plan) {
@@ -161,24 +264,26 @@ void play(Track& track, Replay& replay) noexcept {
 
 Timings timings_of(const Plan& plan, const Replay& replay) {
   std::vector<Stamp> origins;
-  for (int r = 0; r < plan.ranks; ++r) origins.push_back(origin_of(plan, replay, r));
+  for (int r = 0; r < plan.ranks; ++r) origins.push_back(origin_of(plan, replay, plan.first_rank + r));
   const Stamp zero = *std::max_element(origins.begin(), origins.end());
 
   Timings timings;
-  for (int r = 0; r < plan.ranks; ++r) {
-    const Stamp origin = origins[static_cast<std::size_t>(r)];
+  for (int own = 0; own < plan.ranks; ++own) {
+    const int r = plan.first_rank + own;
+    const Stamp origin = origins[static_cast<std::size_t>(own)];
     RankTiming rank{Rank(r), at(zero, origin), at(zero, origin), {}};
     for (const Track& t : plan.tracks) {
       if (t.worker.rank != r || t.worker.helper != 0) continue;
       rank.end = std::max(rank.end, at(zero, t.end));
-      rank.lanes.push_back({LaneId(t.worker.lane), at(zero, t.start), at(zero, t.end)});
+      rank.lanes.push_back({LaneId(t.worker.lane), at(zero, t.start), at(zero, t.end), moved_by(plan, t.worker)});
     }
     timings.ranks.push_back(std::move(rank));
     if (replay.options.recording == Recording::operations) {
-      append_operations(plan.operations[static_cast<std::size_t>(r)], r, zero, replay.opened, origin,
+      append_operations(plan.operations[static_cast<std::size_t>(own)], r, zero, replay.opened, origin,
                         timings.operations);
     }
   }
+  if (replay.clock_offset) timings.epoch = nanoseconds(static_cast<double>(zero + *replay.clock_offset));
   timings.start_source = "worker";
   timings.launch_order = order_of(plan);
   return timings;

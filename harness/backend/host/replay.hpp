@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 
 #include "backend/backend.hpp"
 #include "backend/host/plan.hpp"
@@ -20,8 +21,10 @@ struct Replay {
       : options(how), number(replay_number), missing(threads), stop(stop_flag) {}
 
   const ReplayOptions options;
-  const std::uint64_t number;  // of the session, from 1
-  bool shared_cores = false;   // some core holds several threads: nobody spins at the gate
+  const std::uint64_t number;          // of the session, from 1
+  bool shared_cores = false;           // some core holds several threads: nobody spins at the gate
+  ProgressEngine* progress = nullptr;  // where the rank passes messages
+  std::optional<Stamp> clock_offset;   // to process 0's clock, where there are several
   std::atomic<std::size_t> missing;
   Signal gate;
   Stamp opened = 0;  // gated: when the last thread had arrived; live: when the first was about to be handed its work

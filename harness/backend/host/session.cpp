@@ -30,10 +30,10 @@ std::string dtype_reason(DType dtype) {
   return "the host backend computes in f32 and f64, not in " + std::string(name(dtype));
 }
 
-std::string reason_for(const Communicator& comm) {
-  if (comm.transport == "copy") return "host has no copy engine: its transport is shm, which uses cores";
-  if (comm.transport != "shm") return "the host backend has no transport \"" + comm.transport + "\"; it has shm";
-  return {};
+// MPI's calls count in int.
+constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
+std::string too_many(std::int64_t count) {
+  return std::to_string(count) + " elements: MPI counts up to " + std::to_string(most_elements);
 }
 
 bool same_start(const Slice& a, const Slice& b) { return a.buffer == b.buffer && a.offset == b.offset; }
@@ -41,6 +41,14 @@ bool same_start(const Slice& a, const Slice& b) { return a.buffer == b.buffer &&
 // Why an operation of the body cannot run here; empty: it can.
 struct OpReason {
   const Operation& op;
+  bool messages = false;  // passes messages
+  std::size_t cores = 0;  // that the process has
+
+  [[nodiscard]] std::string held_reason(std::string_view what, int wanted) const {
+    if (static_cast<std::size_t>(wanted) <= cores) return {};
+    return std::string(what) + " " + std::to_string(wanted) + ": this process has " + std::to_string(cores) +
+           (cores == 1 ? " core" : " cores") + " to hold: ask for " + std::to_string(cores) + " or less";
+  }
 
   std::string operator()(const Gemm& g) const {
     if (!runs(g.dtype)) return dtype_reason(g.dtype);
@@ -56,9 +64,26 @@ struct OpReason {
         same_start(op.reads[0], op.writes[0])) {
       return "all_to_all cannot work in place: give it an output buffer of its own";
     }
+    if (!messages) return {};
+    if (c.count > most_elements) return too_many(c.count);
+    if (c.kind == CollectiveKind::reduce_scatter && op.reads[0].buffer == op.writes[0].buffer &&
+        op.reads[0].count != op.writes[0].count) {
+      return "MPI's reduce_scatter leaves its result at the beginning of the array: give it an output buffer of its "
+             "own";
+    }
     return {};
   }
-  std::string operator()(const Exchange& e) const { return runs(e.dtype) ? "" : dtype_reason(e.dtype); }
+  std::string operator()(const Exchange& e) const {
+    if (!runs(e.dtype)) return dtype_reason(e.dtype);
+    for (const auto* slices : {&op.reads, &op.writes}) {
+      for (const Slice& slice : *slices) {
+        if (messages && slice.count > most_elements) return too_many(slice.count);
+      }
+    }
+    return {};
+  }
+  std::string operator()(const Occupy& o) const { return held_reason("occupy", o.count); }
+  std::string operator()(const Stream& s) const { return held_reason("stream workers", s.workers); }
   std::string operator()(const Fill&) const { return "fill belongs in the prologue"; }
   std::string operator()(const Verify&) const { return "verify belongs in the epilogue"; }
   template <class Other>
@@ -69,19 +94,46 @@ struct OpReason {
 
 }  // namespace
 
-Session::Session(std::vector<int> cores, int default_ranks)
-    : cores_(std::move(cores)), default_ranks_(default_ranks), cpu_times_(read_cpu_times(cores_)) {}
+Session::Session(std::vector<int> cores, int default_ranks, std::unique_ptr<Neighbours> neighbours)
+    : cores_(std::move(cores)),
+      default_ranks_(default_ranks),
+      neighbours_(std::move(neighbours)),
+      cpu_times_(read_cpu_times(cores_)) {
+  if (neighbours_ == nullptr) return;
+  message_groups_.emplace(neighbours_->library());
+  cpu_times_.own = neighbours_->cpu_time(cpu_times_.own);
+}
+
+Session::~Session() = default;
+
+std::string Session::transport() const { return neighbours_ == nullptr ? "shm" : neighbours_->transport(); }
+
+Carriers Session::carriers() { return {groups_, message_groups_ ? &*message_groups_ : nullptr}; }
+
+void Session::together_with_neighbours(const std::function<void()>& body) {
+  if (neighbours_ == nullptr) return body();
+  together(neighbours_->world(), body);
+}
+
+// What was posted may stay under way for ever, so MPI cannot be ended in good order.
+void Session::abort() noexcept {
+  stop_.raise();
+  if (neighbours_ != nullptr) neighbours_->library().break_off();
+}
 
 Description Session::describe() const {
   Description d;
   d.backend = "host";
   d.device = topology_.cpu_model() + ", " + std::to_string(cores_.size()) + (cores_.size() == 1 ? " core" : " cores");
-  d.transports = {"shm"};
+  d.device_shared = true;
+  d.transports = {transport()};
   d.dtypes = {DType::f32, DType::f64};
   d.default_ranks = default_ranks_;
-  d.most_ranks = most_ranks;
+  d.most_ranks = neighbours_ == nullptr ? most_ranks : neighbours_->ranks();
+  d.units = static_cast<int>(cores_.size());
   d.last_level_cache = topology_.last_level_cache(cores_);
   d.memory = available_memory();
+  if (neighbours_ != nullptr) d.memory = Bytes(d.memory.value() / neighbours_->on_machine());
   d.window = window;
   std::string core_list;
   for (const int core : cores_) core_list += (core_list.empty() ? "" : " ") + std::to_string(core);
@@ -91,17 +143,34 @@ Description Session::describe() const {
              {"l3_bytes", std::to_string(topology_.cache(3).value())},
              {"hwloc_version", Topology::hwloc_version()}};
   for (Fact& fact : blas_facts()) d.facts.push_back(std::move(fact));
+  // Not of the run's identity: rows name the library, and a directory may hold those of several.
+  if (neighbours_ != nullptr) {
+    d.at_open = {{"mpi_library", neighbours_->library().version()},
+                 {"mpi_threads", std::string(name(neighbours_->library().threads()))},
+                 {"process_clock_error_ns", std::to_string(neighbours_->clock_error())}};
+  }
   return d;
 }
 
 // Readings: core_distance (s, one way), busy_core_ratio (rate of a core while another works / alone; 1 is good) and its
 // inverse busy_core_slowdown, which carries the limit; steal_share and foreign_cpu_share since the last reading that
-// was long enough ago; frequency (Hz).
+// was long enough ago; frequency (Hz). Of the processes that share their cores one probes them, and all count as own.
 Conditions Session::conditions() {
+  Conditions c;
+  probe_cores(c);
+  CpuTimes times = read_cpu_times(cores_);
+  if (neighbours_ != nullptr) times.own = neighbours_->cpu_time(times.own);
+  for (Reading& share : cpu_shares(cpu_times_, times, cores_.size())) c.readings.push_back(std::move(share));
+  if (times.at - cpu_times_.at >= shortest_cpu_interval) cpu_times_ = times;
+  c.readings.push_back({.name = "frequency", .unit = "Hz", .value = read_frequency(cores_)});
+  return c;
+}
+
+void Session::probe_cores(Conditions& conditions) {
   Reading distance{.name = "core_distance", .unit = "s", .change = distance_change};
   Reading ratio{.name = "busy_core_ratio", .unit = "1"};
   Reading slowdown{.name = "busy_core_slowdown", .unit = "1", .limit = slowdown_limit};
-  if (cores_.size() > 1) {
+  if (cores_.size() > 1 && (neighbours_ == nullptr || neighbours_->place() == 0)) {
     PingPong ping_pong;
     double alone = 0;
     double together = 0;
@@ -120,25 +189,53 @@ Conditions Session::conditions() {
     ratio.value = together / alone;
     slowdown.value = alone / together;
   }
-  const CpuTimes times = read_cpu_times(cores_);
-  Conditions c{{distance, ratio, slowdown}};
-  for (Reading& share : cpu_shares(cpu_times_, times, cores_.size())) c.readings.push_back(std::move(share));
-  if (times.at - cpu_times_.at >= shortest_cpu_interval) cpu_times_ = times;
-  c.readings.push_back({.name = "frequency", .unit = "Hz", .value = read_frequency(cores_)});
-  return c;
+  conditions.readings = {distance, ratio, slowdown};
+}
+
+std::string Session::reason_for(const Program& program, const Communicator& comm) const {
+  if (comm.transport == "copy")
+    return "host has no copy engine: its transport is " + transport() + ", which uses cores";
+  if (comm.transport != transport()) {
+    return "the host backend has no transport \"" + comm.transport + "\" in this run; it has " + transport();
+  }
+  if (neighbours_ == nullptr) {
+    if (comm.progress.mode == ProgressMode::automatic) return {};
+    return "shm moves its bytes on its own lanes and has no progress mode \"" + progress_name(comm.progress) +
+           "\"; mpi has";
+  }
+  if (comm.channels > 1) return "MPI has no channels to choose: type --channels 0";
+  if (!(comm.progress == program.communicators.front().progress)) {
+    return "one rank has one way to move messages on: give all communicators the same progress mode";
+  }
+  const bool thread = progress_of(program).mode == ProgressMode::thread;
+  const ThreadSupport needed = thread ? ThreadSupport::multiple : ThreadSupport::serialized;
+  const ThreadSupport has = neighbours_->library().threads();
+  if (has < needed) {
+    return "progress " + progress_name(progress_of(program)) + " needs MPI with threads \"" +
+           std::string(name(needed)) + "\", and this one has \"" + std::string(name(has)) + "\" (" +
+           neighbours_->library().version() + ")";
+  }
+  return {};
 }
 
 Support Session::supports(const Program& program) const {
   if (program.graph) return {"the host backend has no graphs to capture a replay in"};
+  if (neighbours_ != nullptr && program.ranks != neighbours_->ranks()) {
+    return {std::to_string(program.ranks) + " ranks: over MPI each is a process, and this run has " +
+            std::to_string(neighbours_->ranks())};
+  }
   if (program.ranks < 1 || program.ranks > most_ranks) {
     return {std::to_string(program.ranks) + " ranks: the host backend places 1 to " + std::to_string(most_ranks)};
   }
   if (program.lanes.empty()) return {"the program has no lane"};
   for (const Lane& lane : program.lanes) {
     if (lane.priority != Priority::normal) return {"host threads of one process share one priority"};
+    if (neighbours_ != nullptr && lane.waiting == Waiting::block) {
+      return {"MPI has no call that sleeps until a message is there: type --waiting yield or spin"};
+    }
   }
   for (const Communicator& comm : program.communicators) {
-    if (std::string reason = reason_for(comm); !reason.empty()) return {reason};
+    if (std::string reason = reason_for(program, comm); !reason.empty()) return {reason};
   }
   int threads = 0;
   for (const int helpers : helpers_by_lane(program)) threads += 1 + helpers;
@@ -158,13 +255,16 @@ Support Session::supports(const Program& program) const {
       if (!std::holds_alternative<Fill>(op.work)) return {"the prologue may only fill"};
     }
     for (const Operation& op : c.body) {
-      if (std::string reason = std::visit(OpReason{op}, op.work); !reason.empty()) return {reason};
+      if (std::string reason = std::visit(OpReason{op, neighbours_ != nullptr, cores_.size()}, op.work);
+          !reason.empty())
+        return {reason};
     }
   }
-  const Bytes needed = memory_per_rank(program) * program.ranks;
+  const int here = neighbours_ == nullptr ? program.ranks : neighbours_->on_machine();
+  const Bytes needed = memory_per_rank(program) * here;
   const Bytes available = available_memory();
   if (needed > available) {
-    return {std::to_string(program.ranks) + " ranks need " + format_bytes(needed) + " and " + format_bytes(available) +
+    return {std::to_string(here) + " ranks need " + format_bytes(needed) + " and " + format_bytes(available) +
             " are free"};
   }
   return {};
@@ -190,8 +290,15 @@ Timings Session::replay(const std::shared_ptr<Plan>& plan, bool shared_cores, co
   if (stop_.raised()) {
     throw failure("the host backend is stopped", "a replay was aborted or failed before", "start a new process");
   }
-  Replay replay(options, ++replays_, plan->tracks.size(), stop_);
+  ReplayOptions how = options;
+  if (neighbours_ != nullptr) how.launch = Launch::live;  // the library is called within the window
+  Replay replay(how, ++replays_, plan->tracks.size(), stop_);
   replay.shared_cores = shared_cores;
+  if (plan->progress) {
+    plan->progress->restart();
+    replay.progress = &*plan->progress;
+    replay.clock_offset = neighbours_->clock_offset();
+  }
   std::vector<Job> jobs;
   for (Track& track : plan->tracks) {
     jobs.push_back({track.worker, track.core, [&track, &replay] { play(track, replay); }});
@@ -205,8 +312,13 @@ Timings Session::replay(const std::shared_ptr<Plan>& plan, bool shared_cores, co
     run_on(evictor_->jobs());
   }
   workers_.place(jobs);
-  if (options.launch == Launch::live) replay.opened = now();
-  workers_.run(jobs);
+  try {
+    if (neighbours_ != nullptr) neighbours_->meet(stop_);
+    if (how.launch == Launch::live) replay.opened = now();
+    workers_.run(jobs);
+  } catch (const Stopped&) {  // told below
+  }
+  if (stop_.raised()) abort();
   if (replay.error != nullptr) std::rethrow_exception(replay.error);
   if (stop_.raised()) throw failure("the replay was aborted", "it was told to stop before all lanes had finished");
   return timings_of(*plan, replay);

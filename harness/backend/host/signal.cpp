@@ -37,13 +37,21 @@ void check(const StopFlag* stop) {
 
 }  // namespace
 
+void look_again(Waiting waiting, int look) {
+  if (waiting == Waiting::spin || look < looks_before_yield) {
+    pause_core();
+  } else {
+    sched_yield();
+  }
+}
+
 void Signal::wait_slowly(std::uint64_t target, Waiter waiter) {
   for (int look = 0; load() < target; ++look) {
     check(waiter.stop);
-    switch (waiter.waiting) {
-      case Waiting::spin: pause_core(); break;
-      case Waiting::yield: look < looks_before_yield ? pause_core() : static_cast<void>(sched_yield()); break;
-      case Waiting::block: sleep(target, waiter.stop != nullptr); break;
+    if (waiter.waiting == Waiting::block) {
+      sleep(target, waiter.stop != nullptr);
+    } else {
+      look_again(waiter.waiting, look);
     }
   }
 }

@@ -30,6 +30,9 @@ struct Waiter {
   const StopFlag* stop = nullptr;  // nullptr: nothing does
 };
 
+// What somebody who looks for news himself does after the `look`-th look at which there were none.
+void look_again(Waiting waiting, int look);
+
 // On two cache lines of its own: x86 prefetches lines in pairs.
 class alignas(128) Signal {
  public:

@@ -20,6 +20,10 @@ TOLERANCE = 1e-9  # of a ratio; of the case's longest time for times
 _TIMES = ("t_empty", "t_compute", "t_comm", "t_serial", "t_step")
 _ALGEBRA = tuple(derive.overlap_algebra(pd.DataFrame(columns=list(_TIMES), dtype=float)).columns)
 
+# What overlap-collective adds, and what it follows from.
+_COSTS = ("t_rank_min", "t_rank_median", "t_rank_max", "t_loaded", "coverage")
+_COST_SAMPLES = ("own", "compute_start", "compute_span", "comm_start", "comm_span")
+
 
 def check_run(directory: Path) -> tuple[list[str], list[Problem]]:
     """What was checked, a line each with its counts, and every problem. RunError when it is no run directory at all."""
@@ -93,11 +97,17 @@ def _check_numbers(run: Run, summary: Table, problems: list[Problem]) -> str:
     if samples is None:
         problems.append(Problem("samples.csv", 0, "", "no such table", "the samples that summary.csv derives from"))
         return "recomputed: nothing, there are no samples"
-    if _lacks(samples, ("key", "launch", "round", "arm", "rank", "repeats", "step", "used"), problems):
+    if _lacks(samples, (*derive.REPLAY, "rank", "repeats", "step", "used"), problems):
         return "recomputed: nothing, samples.csv lacks columns"
     _check_samples(samples, problems)
     medians = derive.arm_medians(samples.frame)
     expected = medians.join(derive.overlap_algebra(medians))
+    more: tuple[str, ...] = ()
+    if "t_loaded" in summary.frame and not _lacks(samples, _COST_SAMPLES, problems):
+        more = _COSTS
+        expected = expected.join(derive.costs(samples.frame))
+    contention = "victim_slowdown" in summary.frame and not _lacks(samples, _COST_SAMPLES, problems)
+    slowdowns = derive.covered_slowdowns(samples.frame) if contention else None
     cases = numbers = unsampled = 0
     for line, (_, row) in zip(summary.lines, summary.frame.iterrows(), strict=True):
         case = (row["key"], row["launch"])
@@ -112,34 +122,55 @@ def _check_numbers(run: Run, summary: Table, problems: list[Problem]) -> str:
                 )
             continue
         cases += 1
-        numbers += _compare(row, expected.loc[case], line, problems)
+        numbers += _compare(row, expected.loc[case], more, line, problems)
+        if slowdowns is not None and case in slowdowns.index:
+            numbers += _compare_slowdowns(row, slowdowns.loc[case], line, problems)
     rest = f"; {_count(unsampled, 'case')} without samples not recomputed" if unsampled else ""
     return (
         f"recomputed from samples.csv: {_count(numbers, 'number')} of {_count(cases, 'case')}, compared to 1e-9{rest}"
     )
 
 
-def _compare(row: pd.Series[Any], expected: pd.Series[Any], line: int, problems: list[Problem]) -> int:
+def _compare(
+    row: pd.Series[Any], expected: pd.Series[Any], more: tuple[str, ...], line: int, problems: list[Problem]
+) -> int:
     """How many numbers were compared. Differences of times are held to the size of the times, not of the difference."""
     longest = float(np.nanmax([expected[name] for name in _TIMES] + [0.0]))
-    for column in ("rounds", *_TIMES, *_ALGEBRA):
+    longest = float(np.nanmax([longest, *(expected[name] for name in more if name.startswith("t_"))]))
+    for column in ("rounds", *_TIMES, *_ALGEBRA, *more):
         want, got = float(expected[column]), float(row[column])
-        scale = longest if column in _TIMES or column in ("t_ideal", "t_overlap", "t_exposed", "serial_gap") else 1.0
+        scale = longest if column.startswith("t_") or column == "serial_gap" else 1.0
         same = math.isnan(want) and math.isnan(got)
         if not same and not abs(got - want) <= TOLERANCE * max(scale, abs(want) if scale == 1.0 else 0.0):
             expected_text = f"{_text(want)}, as samples.csv gives"
             problems.append(Problem("summary.csv", line, column, _text(got), expected_text))
-    return 1 + len(_TIMES) + len(_ALGEBRA)
+    return 1 + len(_TIMES) + len(_ALGEBRA) + len(more)
+
+
+def _compare_slowdowns(row: pd.Series[Any], expected: pd.Series[Any], line: int, problems: list[Problem]) -> int:
+    """Those of the victim and of the aggressor that are there: a collective is on the comm lane as the victim."""
+    on_comm = row["victim"].split(":")[0] in derive.COLLECTIVES
+    sides = {"victim": "comm" if on_comm else "compute", "aggressor": "compute" if on_comm else "comm"}
+    compared = 0
+    for side, role in sides.items():
+        want, got = float(expected[f"{role}_slowdown"]), float(row[f"{side}_slowdown"])
+        if expected[f"{role}_coverage"] != 1:
+            want = math.nan
+        compared += 1
+        if not (math.isnan(want) and math.isnan(got)) and not abs(got - want) <= TOLERANCE * abs(want):
+            text = f"{_text(want)}, as samples.csv gives"
+            problems.append(Problem("summary.csv", line, f"{side}_slowdown", _text(got), text))
+    return compared
 
 
 def _check_samples(samples: Table, problems: list[Problem]) -> None:
     """``used`` is 0 or 1, a replay has one row a rank, and all of them tell the same step and repeats."""
     frame = samples.frame
-    replay = frame.groupby(["key", "launch", "round", "arm"], dropna=False, sort=False)
+    replay = frame.groupby(derive.REPLAY, dropna=False, sort=False)
     tests = (
         ("used", ~frame["used"].isin([0, 1]), "0 or 1"),
         ("repeats", ~(frame["repeats"] >= 1), "at least 1"),
-        ("rank", frame.duplicated(["key", "launch", "round", "arm", "rank"]), "one row a rank of a replay"),
+        ("rank", frame.duplicated([*derive.REPLAY, "rank"]), "one row a rank of a replay"),
         *(
             (column, frame[column].ne(replay[column].transform("first")), "what the replay's other ranks say")
             for column in ("step", "repeats", "used")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. Pictures' paths and check reports go to stdout, everything else to stderr.
+"""The command line. Paths of what was written and check reports go to stdout, everything else to stderr.
 
 Exit codes: 0 done; 1 a run directory is bad, or a figure that was asked for has no data; 2 the command line is wrong.
 """
@@ -7,18 +7,23 @@ Exit codes: 0 done; 1 a run directory is bad, or a figure that was asked for has
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from overlap_plots import registry
+from overlap_plots import registry, schemes
 from overlap_plots.check import check_run
+from overlap_plots.fabrics import load_fabric
+from overlap_plots.lab.page import lab_page
 from overlap_plots.load import Run, RunError, load_run
 from overlap_plots.registry import Absent
 from overlap_plots.render import FORMATS, save_pages
 
 _MOST_PROBLEMS = 50
+_MOST_ORIGINS = 4  # that are named in a footer
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,6 +54,36 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
     draw.add_argument("--case", metavar="SUBSTRING", default="", help="only cases whose key holds this text")
     draw.set_defaults(run_command=_render)
+
+    together = commands.add_parser("compare", help="draw runs and machine descriptions beside each other")
+    together.add_argument(
+        "sources", metavar="SOURCE", nargs="+", type=Path, help="a run, a machine.json, or a folder of descriptions"
+    )
+    together.add_argument("--figure", metavar="NAME", nargs="+", action="extend", default=[], help="only these")
+    together.add_argument("--out", metavar="DIR", type=Path, default=Path("plots"), help="where to (default plots)")
+    together.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
+    together.set_defaults(run_command=_compare)
+
+    lab = commands.add_parser("lab", help="write a page to try overlap, buckets and queues in, from a run's numbers")
+    lab.add_argument(
+        "run", metavar="RUN", nargs="?", type=Path, help="whose numbers it starts from (default: examples)"
+    )
+    lab.add_argument("-o", "--out", metavar="FILE", type=Path, default=Path("lab.html"), help="default lab.html")
+    lab.set_defaults(run_command=_lab)
+
+    together = commands.add_parser(
+        "schemes", help="compare training schemes: what each leaves exposed and what it costs"
+    )
+    together.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="runs of overlap-ddp, overlap-fsdp ...")
+    together.add_argument(
+        "--peak",
+        metavar="RATE",
+        default="",
+        help="dense peak of a device, such as 989TFLOP/s (default: the best GEMM rate measured in these runs)",
+    )
+    together.add_argument("--peak-name", metavar="NAME", default="", help="whose peak that is")
+    together.add_argument("--format", metavar="FORMAT", default="text", help="text or csv (default text)")
+    together.set_defaults(run_command=_schemes)
 
     listing = commands.add_parser("list", help="list the figures")
     listing.set_defaults(run_command=_list)
@@ -89,6 +124,38 @@ def _render(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+@dataclass(frozen=True)
+class _Together:
+    """Several runs and descriptions as one picture's origin."""
+
+    facts: tuple[str, ...]
+
+
+def _compare(options: argparse.Namespace) -> int:
+    formats = _formats(options.format)
+    asked = [name for text in options.figure for name in text.split(",")]
+    fabrics = [fabric for source in options.sources for fabric in load_fabric(source)]
+    origins = [fabric.origin for fabric in fabrics]
+    few = origins if len(origins) <= _MOST_ORIGINS else [f"{len(origins)} runs and machine descriptions"]
+    failed = False
+    for name in asked or registry.figure_names():
+        figure = _figure(name)
+        if not isinstance(figure, registry.Overview):
+            if asked:
+                raise RunError(f"{name} is of one run; type overlap-plots render RUN --figure {name}", status=2)
+            continue
+        try:
+            pages = figure.pages_of(fabrics)
+            for note in dict.fromkeys(note for page in pages for note in page.notes):
+                print(f"overlap-plots: {name}: {note}", file=sys.stderr)
+            for path in save_pages(name, figure, pages, _Together(tuple(few)), options.out, formats):
+                print(path)
+        except Absent as absent:
+            print(f"overlap-plots: {name} is not drawn: {absent}", file=sys.stderr)
+            failed = failed or bool(asked)
+    return 1 if failed else 0
+
+
 def _figure(name: str) -> registry.Figure:
     try:
         return registry.get_figure(name)
@@ -115,6 +182,30 @@ def _folders(runs: Sequence[Run], out: Path | None) -> list[Path]:
     if len(set(folders)) < len(folders):
         raise RunError("two runs have one name, so --out would mix their pictures; render them one by one", status=2)
     return folders
+
+
+def _lab(options: argparse.Namespace) -> int:
+    page = lab_page(load_run(options.run) if options.run else None)
+    try:
+        options.out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write {options.out} ({error.strerror}); name another file with -o") from error
+    print(options.out)
+    return 0
+
+
+def _schemes(options: argparse.Namespace) -> int:
+    if options.format not in ("text", "csv"):
+        raise RunError(f'--format "{options.format}" is not known; type text or csv', status=2)
+    given = schemes.parse_peak(options.peak, options.peak_name) if options.peak else None
+    found, said = schemes.lines([load_run(directory) for directory in options.runs], given)
+    if options.format == "text":
+        print(schemes.text(found, said))
+        return 0
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(schemes.HEADINGS)
+    writer.writerows(schemes.cells(line) for line in found)
+    return 0
 
 
 def _list(_: argparse.Namespace) -> int:

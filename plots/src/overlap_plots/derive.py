@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import pandas as pd
 from overlap_plots.style import iec, plain
 
 STATUSES = ("ok", "noisy", "skipped", "unsupported", "failed_verify", "timeout")
-SOURCES = ("measured", "model", "proxy", "emulated")
+SOURCES = ("measured", "imported", "model", "proxy", "emulated")
 ARMS = ("empty", "compute", "comm", "serial", "overlapped")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
 
 # The column of summary.csv that holds the median of an arm.
 TIME_OF_ARM = {
@@ -27,14 +30,23 @@ TIME_OF_ARM = {
 
 # What distinguishes cases for a reader, in the order in which it is said.
 _CASE_AXES = (
-    "placement gemm collective bytes dtype ranks transport waiting channels_asked buffers interleave launch_mode launch"
+    "placement gemm layers mode bucket prefetch tiles collective bytes dtype ranks transport progress waiting "
+    "channels_asked buffers interleave launch_mode launch"
 ).split()
 
-# How the value of an axis is said where the bare value would not tell what it is.
+# Below this part of the step the smaller of compute and communication is not worth hiding, and its hidden share is a
+# number without meaning. As in harness/metrics/overlap.hpp.
+SMALLEST_PART = 0.05
+
+# How the value of an axis is said where the bare value would not tell what it is; "{s}" is the s of a plural.
 _AXIS_WORDS = {
-    "ranks": "{} ranks",
+    "bucket": "bucket {}",
+    "prefetch": "prefetch {}",
+    "tiles": "tiles {}",
+    "ranks": "{} rank{s}",
+    "progress": "progress {}",
     "waiting": "{} waits",
-    "channels_asked": "{} channels",
+    "channels_asked": "{} channel{s}",
     "buffers": "{} buffers",
     "interleave": "by {}",
     "launch_mode": "{} launch",
@@ -53,7 +65,7 @@ def without_numbers(summary: pd.DataFrame) -> str:
     if counts.empty:
         return ""
     each = ", ".join(f"{n} {plain(str(status))}" for status, n in sorted(counts.items()))
-    return f"{_cases(int(counts.sum()))} without numbers ({each})"
+    return f"{count_cases(int(counts.sum()))} without numbers ({each})"
 
 
 def matching(frame: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -77,7 +89,7 @@ def chosen_note(shown: int, of: int) -> str:
     """Says what ``choose`` left out, or "" when it left out nothing."""
     if shown == of:
         return ""
-    return f"shows {shown} of {_cases(of)}: of each placement the best balanced; --case SUBSTRING picks others"
+    return f"shows {shown} of {count_cases(of)}: of each placement the best balanced; --case SUBSTRING picks others"
 
 
 def case_names(frame: pd.DataFrame) -> list[str]:
@@ -96,8 +108,9 @@ def full_name(row: pd.Series[Any]) -> str:
 
 
 def series_names(frame: pd.DataFrame) -> list[str]:
-    """One series a placement, told apart further by waiting, collective and source where those vary."""
-    extra = [a for a in ("collective", "waiting") if a in frame and frame[a].nunique(dropna=False) > 1]
+    """One series a placement, told apart further by collective, transport, progress, waiting and source."""
+    further = ("collective", "transport", "progress", "waiting")
+    extra = [a for a in further if a in frame and frame[a].nunique(dropna=False) > 1]
     return _with_source(frame, _join_axes(frame, ["placement", *extra]))
 
 
@@ -121,17 +134,35 @@ def _with_source(frame: pd.DataFrame, names: list[str]) -> list[str]:
 def _say(axis: str, value: Any) -> str:
     words = _AXIS_WORDS.get(axis, "{}")
     if isinstance(value, str):
-        return words.format(plain(value)) if value else ""
+        own_way = axis == "progress" and value == "auto"  # the transport's
+        return words.format(plain(value)) if value and not own_way else ""
     if not math.isfinite(value):
         return ""
     if axis == "bytes":
         return iec(value)
     if axis == "channels_asked" and value == 0:
         return ""  # the library's choice
-    return words.format(int(value))
+    return words.format(int(value), s="" if value == 1 else "s")
 
 
-def _cases(count: int) -> str:
+def file_name(key: str, launch: float = 0) -> str:
+    """What tells a case's files apart: the values of its key and the hash of all of it (FNV-1a, 64 bit), as the harness
+    names timeline/<this>.json; a launch after the first adds its number. Nothing that a key holds makes it a path."""
+    text = key.encode("utf-8", "surrogatepass")
+    values = b"-".join(word[word.find(b"=") + 1 :] for word in text.split())[:100]
+    words = re.sub(rb"[^A-Za-z0-9_+=,-]", b"_", values).decode()
+    digest = 0xCBF29CE484222325
+    for byte in text:
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return f"{words}-{digest:016x}" + (f"-launch{launch:.0f}" if launch > 0 else "")
+
+
+def little_to_hide(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Rows whose smaller part is so small a part of the step that its hidden share tells nothing."""
+    return frame[["t_compute", "t_comm"]].min(axis=1, skipna=False) < SMALLEST_PART * frame["t_step"]
+
+
+def count_cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
 
 
@@ -152,11 +183,14 @@ def sources(frame: pd.DataFrame) -> tuple[str, ...]:
 
 # ---- from the samples ------------------------------------------------------------------------------------------------
 
+# What tells one replay from another: with ``--interleave block`` an arm has many in one round, each on the next slot.
+REPLAY = ["key", "launch", "round", "arm", "slot"]
+
 
 def arm_steps(samples: pd.DataFrame) -> pd.DataFrame:
     """One row for each replay: the step is the same in all ranks' rows. ``time`` is the step of one operation, as in
     the summary; the empty arm has no operation, its time is that of the window."""
-    replays = samples.drop_duplicates(["key", "launch", "round", "arm"]).copy()
+    replays = samples.drop_duplicates(REPLAY).copy()
     replays["time"] = replays["step"].where(replays["arm"] == "empty", replays["step"] / replays["repeats"])
     return replays
 
@@ -191,6 +225,53 @@ def overlap_algebra(times: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def costs(samples: pd.DataFrame) -> pd.DataFrame:
+    """Indexed by (key, launch): of the arm comm the medians over rounds of the ranks' own times, of the arm loaded the
+    median from the last start of communication to its last end, all per operation of the window, and the share of the
+    rounds in which compute began before communication and ended after it on every rank."""
+    case = ["key", "launch"]
+    used = samples[samples["used"] == 1].copy()
+    used["own"] /= used["repeats"]
+    used["comm_end"] = used["comm_start"] + used["comm_span"]
+    outlasts = used["compute_start"] + used["compute_span"] >= used["comm_end"]
+    used["covered"] = outlasts & (used["compute_start"] <= used["comm_start"])
+    alone = used[used["arm"] == "comm"].groupby(REPLAY)["own"]
+    frame = pd.DataFrame(
+        {
+            "t_rank_min": alone.min().groupby(case).median(),
+            "t_rank_median": alone.median().groupby(case).median(),
+            "t_rank_max": alone.max().groupby(case).median(),
+        }
+    )
+    loaded = used[used["arm"] == "loaded"].groupby(REPLAY)
+    times = (loaded["comm_end"].max() - loaded["comm_start"].max()) / loaded["repeats"].first()
+    frame["t_loaded"] = times.groupby(case).median()
+    frame["coverage"] = loaded["covered"].all().astype(float).groupby(case).mean()
+    return frame
+
+
+def covered_slowdowns(samples: pd.DataFrame) -> pd.DataFrame:
+    """Indexed by (key, launch): how many times as long a role takes in the arm in which the other covers it as alone,
+    both medians over rounds of the time from the last rank's start to the last rank's end; and the share of the rounds
+    in which the other did cover it on every rank. NaN without such an arm."""
+    case, replay = ["key", "launch"], ["key", "launch", "round", "arm"]
+    used = samples[samples["used"] == 1].copy()
+    for role in ("compute", "comm"):
+        used[f"{role}_end"] = used[f"{role}_start"] + used[f"{role}_span"]
+    columns = {}
+    for role, other in (("compute", "comm"), ("comm", "compute")):
+        began = used[f"{other}_start"] <= used[f"{role}_start"]
+        used["covered"] = began & (used[f"{other}_end"] >= used[f"{role}_end"])
+        times = {}
+        for arm in (role, f"{role}_loaded"):
+            of_arm = used[used["arm"] == arm].groupby(replay)
+            times[arm] = (of_arm[f"{role}_end"].max() - of_arm[f"{role}_start"].max()).groupby(case).median()
+        columns[f"{role}_slowdown"] = times[f"{role}_loaded"] / times[role]
+        loaded = used[used["arm"] == f"{role}_loaded"].groupby(replay)
+        columns[f"{role}_coverage"] = loaded["covered"].all().astype(float).groupby(case).mean()
+    return pd.DataFrame(columns)
+
+
 def speedup_bound(ratio: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The most that overlap can give at r = t_comm / t_compute: (1 + r) / max(1, r)."""
     bound: np.ndarray[Any, Any] = (1 + ratio) / np.maximum(1, ratio)
@@ -215,7 +296,8 @@ def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
     """Indexed by (key, launch): 95 % intervals of the median over rounds of a span overlapped / alone, both of one
     round, each the largest over the ranks."""
     used = samples[samples["used"] == 1]
-    spans = used.groupby(["key", "launch", "round", "arm"])[["compute_span", "comm_span"]].max().unstack("arm")
+    of_replays = used.groupby(REPLAY)[["compute_span", "comm_span"]].max()
+    spans = of_replays.groupby(["key", "launch", "round", "arm"]).median().unstack("arm")
     rows: dict[Any, dict[str, float]] = {}
     for case, of_case in spans.groupby(level=["key", "launch"]):
         row = rows.setdefault(case, {})
@@ -227,6 +309,43 @@ def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
     names = [f"{role}_stretch_{end}" for role in ("compute", "comm") for end in ("low", "high")]
     index = pd.MultiIndex.from_tuples(list(rows), names=["key", "launch"])
     return pd.DataFrame(list(rows.values()), index=index, columns=names, dtype=float)
+
+
+# ---- training schedules ----------------------------------------------------------------------------------------------
+
+
+def series_keys(frame: pd.DataFrame, option: str) -> list[str]:
+    """The keys without one option's word: cases that differ in nothing else are one series."""
+    return [re.sub(rf" {re.escape(option)}=\S+", "", key) for key in frame["key"]]
+
+
+@dataclass(frozen=True)
+class BucketCurve:
+    """What buckets leave exposed in closed form, as harness/metrics/bucket_curve.hpp has it: seconds."""
+
+    backward: float
+    wire: float  # all gradients in one message, without its latency
+    latency: float  # of each bucket
+
+    def exposed(self, buckets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        last = self.latency + self.wire / buckets
+        behind = buckets * self.latency + self.wire - self.backward * (1 - 1 / buckets)
+        longest: np.ndarray[Any, Any] = np.maximum(last, behind)
+        return longest
+
+
+def bucket_curve(sweep: pd.DataFrame) -> BucketCurve | None:
+    """From the isolated times of a sweep of buckets: wire and latency by the line of least relative squares through
+    t_comm over the number of buckets, the backward pass by the median of t_compute. None where the line has no latency
+    or no wire."""
+    n, t = sweep["buckets"].to_numpy(dtype=float), sweep["t_comm"].to_numpy(dtype=float)
+    if len(np.unique(n)) < 2:
+        return None
+    matrix = np.column_stack([1 / t, n / t])
+    (wire, latency), *_ = np.linalg.lstsq(matrix, np.ones_like(t), rcond=None)
+    if not (latency > 0 and wire >= 0):
+        return None
+    return BucketCurve(float(sweep["t_compute"].median()), float(wire), float(latency))
 
 
 # ---- timelines -------------------------------------------------------------------------------------------------------
@@ -246,11 +365,11 @@ def typical_replay(operations: pd.DataFrame) -> pd.DataFrame:
 Span = tuple[float, float]
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Disjoint and in order."""
+def union(spans: Iterable[Span], gap: float = 0) -> list[Span]:
+    """Disjoint and in order; what lies no more than ``gap`` apart is one."""
     merged: list[Span] = []
     for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
+        if merged and start <= merged[-1][1] + gap:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         elif end > start:
             merged.append((start, end))

@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 SCHEMA_VERSION = 1
-TABLES = ("summary", "samples", "operations", "launches")
+_NEWER = {"fits": 2}  # tables whose later version only adds columns
+TABLES = ("summary", "samples", "operations", "launches", "fits", "choices")
 
 # What a C++ or Python writer prints for a finite number; no nan, inf, hexadecimal or underscore.
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -101,6 +102,11 @@ class Run:
         """``overlapbench 0.1.0``; a build that is no Release says so."""
         build = f"overlapbench {self._text('identity', 'build', 'version')}".rstrip()
         return f"{build} (not a Release build)" if self._entry("identity", "build", "release") is False else build
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What the footer of a picture says of the run."""
+        return (f"run {self.name}", self.device or "device unknown", self.date or "date unknown", self.tool)
 
     def _text(self, *path: str) -> str:
         value = self._entry(*path)
@@ -182,9 +188,11 @@ def _read_schemas(document: Any, report: Callable[[Problem], None]) -> dict[str,
         for column in unknown:
             where = f"tables.{table}.{column.name}"
             report(Problem("run.json", 0, where, f'type "{column.type}"', "text, integer or real"))
-        if schema.version != SCHEMA_VERSION:
+        newest = _NEWER.get(table, SCHEMA_VERSION)
+        if not SCHEMA_VERSION <= schema.version <= newest:
             got = f"schema version {schema.version}"
-            report(Problem("run.json", 0, f"tables.{table}", got, f"{SCHEMA_VERSION}, the one this package reads"))
+            expected = f"{newest}, the {'one' if newest == SCHEMA_VERSION else 'newest'} this package reads"
+            report(Problem("run.json", 0, f"tables.{table}", got, expected))
         elif not unknown:
             schemas[table] = schema
     return schemas

@@ -8,13 +8,14 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from overlap_plots import figures
+from overlap_plots.fabrics import Fabric
 from overlap_plots.load import Run, RunError
 
 
@@ -29,8 +30,18 @@ class Page:
     captions: Sequence[str]  # what the marks mean, below the picture
     rounds: str  # n, for the footer
     sources: Sequence[str]  # what kinds of numbers these are: measured, model ...
+    intervals: bool = True  # whether any mark has one; the footer says which it is
     notes: Sequence[str] = ()  # what was left out: drawn and said on the terminal
-    name: str = ""  # tells pages of one figure apart; the key of the case of a one-case figure
+    name: str = ""  # part of the file's name that tells pages of one figure apart: derive.file_name() of the case
+
+
+class Origin(Protocol):
+    """Whose numbers a picture shows: a run, or several together."""
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """For the footer."""
+        ...
 
 
 class Figure(Protocol):
@@ -46,6 +57,15 @@ class Figure(Protocol):
 
     def draw(self, axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         """Draws onto the panels and returns the artists. Touches nothing else."""
+        ...
+
+
+@runtime_checkable
+class Overview(Figure, Protocol):
+    """A figure that also shows several runs and machine descriptions beside each other."""
+
+    def pages_of(self, fabrics: Sequence[Fabric]) -> list[Page]:
+        """As ``pages``, of all of them together."""
         ...
 
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,21 +16,22 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Paper
 
 from overlap_plots import style
-from overlap_plots.load import Run, RunError
-from overlap_plots.registry import Figure, Page
+from overlap_plots.load import RunError
+from overlap_plots.registry import Figure, Origin, Page
 
 FORMATS = ("png", "svg")
 
 _LINE = 0.19  # inches of one line of small print
+_LEGEND_LINE = 0.172
 _CHARACTERS = 15.0  # of small print in an inch of width, on average
 _EDGE = 0.12  # inches left free at the edges of the paper
 
 
-def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
+def draw_page(figure: Figure, page: Page, origin: Origin) -> Paper:
     """The whole picture, not yet saved. Call within ``style.context()``."""
     width = page.size[0]
     header = [*_wrap(page.subtitle, width)]
-    foot = [line for text in (*page.captions, *page.notes, _footer(page, run)) for line in _wrap(text, width)]
+    foot = [line for text in (*page.captions, *page.notes, _footer(page, origin)) for line in _wrap(text, width)]
 
     paper = Paper()
     FigureCanvasAgg(paper)
@@ -45,7 +44,7 @@ def draw_page(figure: Figure, page: Page, run: Run) -> Paper:
     columns = _legend_columns(labels, width)
 
     # The frame around the panels is as high as its text: the panels keep the size that they asked for.
-    legend_height = _LINE * math.ceil(len(labels) / columns) + 0.08 if labels else 0.0
+    legend_height = _LEGEND_LINE * math.ceil(len(labels) / columns) + 0.1 if labels else 0.0
     top = 0.42 + _LINE * len(header)
     bottom = _EDGE + _LINE * len(foot) + legend_height + 0.06
     height = page.size[1] + top + bottom
@@ -101,7 +100,7 @@ def save(paper: Paper, path: Path) -> None:
 
 
 def save_pages(
-    name: str, figure: Figure, pages: Sequence[Page], run: Run, out: Path, formats: Sequence[str]
+    name: str, figure: Figure, pages: Sequence[Page], origin: Origin, out: Path, formats: Sequence[str]
 ) -> Iterator[Path]:
     """Draws and saves every page of a figure and yields the files."""
     try:
@@ -112,33 +111,25 @@ def save_pages(
         # A name may hold characters that no font here has; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         for page in pages:
-            paper = draw_page(figure, page, run)
+            paper = draw_page(figure, page, origin)
             for kind in formats:
-                path = out / f"{name}{_suffix(page.name)}.{kind}"
+                path = out / f"{name}{'-' if page.name else ''}{page.name}.{kind}"
                 save(paper, path)
                 yield path
 
 
-def _suffix(name: str) -> str:
-    """A file name's part made from a case's key, which may hold anything: its letters and digits, and its hash."""
-    if not name:
-        return ""
-    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].rstrip("-")
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"-{words}-{digest}" if words else f"-{digest}"
-
-
-def _footer(page: Page, run: Run) -> str:
-    facts = (f"run {run.name}", run.device or "device unknown", run.date or "date unknown", run.tool)
-    numbers = (", ".join(page.sources), page.rounds, "lines, bands and brackets: 95 % intervals")
-    return "\u00a0· ".join((*map(style.plain, facts), *numbers))  # a line breaks behind a dot, never before
+def _footer(page: Page, origin: Origin) -> str:
+    intervals = "lines, bands and brackets: 95 % intervals" if page.intervals else "no intervals: of one launch or log"
+    numbers = (", ".join(page.sources), page.rounds, intervals)
+    return "\u00a0· ".join((*map(style.plain, origin.facts), *numbers))  # a line breaks behind a dot, never before
 
 
 def _not_measured(sources: Sequence[str]) -> str:
     others = ", ".join(source for source in sources if source != "measured")
     if not others:
         return ""
-    return f" — {'partly ' if 'measured' in sources else ''}{others}, not measured"
+    elsewhere = all(source in ("measured", "imported", "published") for source in sources)  # measured by others
+    return f" — {'partly ' if 'measured' in sources else ''}{others}{'' if elsewhere else ', not measured'}"
 
 
 def _wrap(text: str, width: float) -> list[str]:

@@ -66,7 +66,7 @@ def shorten(text: str, limit: int) -> str:
 
 # ---- units -----------------------------------------------------------------------------------------------------------
 
-_SI = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _IEC = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -77,6 +77,12 @@ def si_interval(value: float, low: float, high: float, unit: str) -> str:
     factor, prefix = _si_factor(abs(value))
     spread = f" [{_digits(low / factor, 4)}, {_digits(high / factor, 4)}]" if math.isfinite(low + high) else ""
     return f"{_digits(value / factor, 4)} {prefix}{unit}{spread}"
+
+
+def si(value: float, unit: str) -> str:
+    """``25.1 ms``."""
+    factor, prefix = _si_factor(abs(value))
+    return f"{_digits(value / factor, 3)} {prefix}{unit}"
 
 
 def iec(value: float) -> str:
@@ -109,6 +115,11 @@ def unit_of(frame: pd.DataFrame, column: str) -> str:
     return unit
 
 
+def units_of(frame: pd.DataFrame, **columns: str) -> dict[str, str]:
+    """``units_of(frame, seconds="t_comm")``: what the figures call it, and the unit of the column it stands in."""
+    return {name: unit_of(frame, column) for name, column in columns.items()}
+
+
 def describe(frame: pd.DataFrame, column: str) -> str:
     """``t_step``: the schema's words for the column, for a caption."""
     return f"{column}: {plain(frame.attrs['columns'][column].description)}"
@@ -138,6 +149,31 @@ def log2_axis(axes: Axes, values: Iterable[float], text: Callable[[float], str])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+
+
+def log10_axis(axes: Axes, which: Literal["x", "y"], name: str, unit: str, values: Iterable[float]) -> None:
+    """A logarithmic axis in SI prefixes; ticks at 1, 2 and 5 of every decade, or more or fewer by its length."""
+    known = [math.log10(value) for value in values if 0 < value < math.inf] or [0.0]
+    low, high = min(known), max(known)
+    span = high - low
+    margin = max(0.06 * span, 0.06)
+    steps = (1, 1.5, 2, 3, 4, 5, 7) if span < 0.9 else (1, 2, 5) if span < 3.2 else (1,)
+    decades = range(math.floor(low - margin), math.ceil(high + margin) + 1)
+    limits = (10.0 ** (low - margin), 10.0 ** (high + margin))
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    (axes.set_xlim if which == "x" else axes.set_ylim)(limits)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    axis.set_major_locator(FixedLocator([tick for tick in ticks if limits[0] <= tick <= limits[1]]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _short_si(value, unit)))
+    axis.set_label_text(f"{name} ({unit})")
+
+
+def _short_si(value: float, unit: str) -> str:
+    factor, prefix = _si_factor(abs(value))
+    return f"{value / factor:.3g} {prefix}{unit}"
 
 
 # ---- marks -----------------------------------------------------------------------------------------------------------

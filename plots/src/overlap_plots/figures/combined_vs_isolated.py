@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,17 +35,17 @@ _LEGEND = (
     (style.EXPOSED, "exposed"),
 )
 _MOST = 12
-_WIDTH = 39  # characters of a panel's title
+_WIDTH = 36  # characters of a panel's title
 
 
 def pages(run: Run, case: str) -> list[Page]:
     summary = derive.matching(run.tables["summary"].frame, case)
-    rows = derive.with_numbers(summary)
+    rows = derive.with_numbers(summary).dropna(subset=["t_step"])  # not every bench runs both at once
     if rows.empty:
-        raise Absent("no case with numbers")
+        raise Absent("no case of both at once")
     chosen = derive.choose(rows, _MOST)
     count = len(chosen)
-    columns = min(4, count)
+    columns = count if count <= 4 else next((c for c in (4, 3) if count % c != 1), 4)  # leave no panel alone in its row
     captions = [style.describe(chosen, "hidden_share"), style.describe(chosen, "t_ideal") + " (dashed: the bound)"]
     if (chosen["status"] == "noisy").any():
         captions.append("Hollow: noisy, measured while something disturbed the machine.")
@@ -113,9 +112,19 @@ def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
 def _title(row: pd.Series[Any]) -> str:
     share, low, high = (style.percent(row[name]) for name in ("hidden_share", "hidden_share_low", "hidden_share_high"))
     spread = "" if "unknown" in (low, high) else f" [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+    hidden = "little to hide" if derive.little_to_hide(row.to_frame().T).item() else f"hidden {share}{spread}"
     rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
     noisy = ", noisy" if row["status"] == "noisy" else ""
-    # Lines break beside dots and at hyphens: "25 MiB" stays together.
-    words = style.shorten(row["name"], 2 * _WIDTH - 6).replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
-    name = "\n".join(textwrap.wrap(words, _WIDTH))
-    return f"{name}\nhidden {share}{spread}{rounds}{noisy}"
+    return f"{_name(row['name'])}\n{hidden}{rounds}{noisy}"
+
+
+def _name(name: str) -> str:
+    """In lines of whole parts: "a · b" breaks between its parts, and no line ends with a dot."""
+    lines: list[str] = []
+    for part in style.shorten(name, 2 * _WIDTH - 6).split(" · "):
+        joined = f"{lines[-1]} · {part}" if lines else part
+        if lines and len(joined) <= _WIDTH:
+            lines[-1] = joined
+        else:
+            lines.append(part)
+    return "\n".join(style.shorten(line, _WIDTH) for line in lines)

@@ -62,7 +62,7 @@ def _page(row: pd.Series[Any], samples: pd.DataFrame, notes: list[str]) -> Page:
         rounds=derive.rounds_range(row.to_frame().T),
         notes=notes,
         sources=derive.sources(row.to_frame().T),
-        name=f"{row['key']} {int(row['launch'])}",
+        name=derive.file_name(row["key"], row["launch"]),
     )
 
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every call into CUDA, cuBLASLt and NCCL is checked through here: a failure becomes one Error that names the call, its
+// code in words, the rank, and what to try.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "base/ids.hpp"
+
+namespace ovl::cuda {
+
+// Error(impossible) where memory ran out, else Error(failure). `call` is the function's name, with a word on its
+// purpose where one function serves several: "cudaLaunchKernelExC (fill)".
+void check(cudaError_t status, const char* call);
+void check(CUresult status, const char* call);
+void check(cublasStatus_t status, const char* call);
+void check(ncclResult_t status, const char* call);
+
+// For destructors: a release that fails is told on stderr once, since nothing can be thrown there.
+void release(cudaError_t status, const char* call) noexcept;
+void release(CUresult status, const char* call) noexcept;
+void release(cublasStatus_t status, const char* call) noexcept;
+void release(ncclResult_t status, const char* call) noexcept;
+
+// A failure that is expected, or that another error already tells of.
+void forgive(cudaError_t status) noexcept;
+void forgive(ncclResult_t status) noexcept;
+
+// Whether the process cannot use its device any more after this: the next command belongs in a new process.
+bool ends_context(cudaError_t status);
+
+// While it lives, failures on this thread name the rank.
+class RankScope {
+ public:
+  explicit RankScope(Rank rank);
+  RankScope(const RankScope&) = delete;
+  RankScope& operator=(const RankScope&) = delete;
+  ~RankScope();
+
+ private:
+  Rank before_;
+};
+
+}  // namespace ovl::cuda

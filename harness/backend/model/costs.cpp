@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/model/costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.hpp"
+#include "metrics/bus_bandwidth.hpp"
+#include "metrics/gemm_waves.hpp"
+
+namespace ovl::model {
+namespace {
+
+Error not_told(const Rates& rates, const std::string& what) {
+  if (rates.name.empty()) {
+    return impossible_error(fmt::format("without a machine the model cannot know what {} takes", what),
+                            "only busy operations have a duration of their own", "add --machine FILE");
+  }
+  return impossible_error(fmt::format("machine {} does not say what {} takes", rates.name, what), "",
+                          "add it to the machine description, or take another one");
+}
+
+double part(double amount) { return std::isnan(amount) ? 0 : std::clamp(amount, 0.0, 1.0); }
+
+// At least the time that the bytes need in memory, and the part of memory's bandwidth that they then take.
+void pass_memory(const Rates& rates, Cost& cost, double bytes) {
+  const double needs = bytes / rates.memory.value();
+  if (std::isnan(needs)) return;
+  cost.time = std::max(cost.time, Seconds(needs));
+  cost.memory = cost.time.value() > 0 ? part(needs / cost.time.value()) : 0;
+}
+
+const LinkCost& link_of(const Rates& rates, bool network) { return network ? rates.network : rates.link; }
+
+bool known(const LinkCost& link) { return !std::isnan(link.latency.value()) && !std::isnan(link.bandwidth.value()); }
+
+// What was measured of this kind, ranks and dtype; of several the first, one of the same dtype before one of another.
+const KnownCollective* measured(const Rates& rates, const Collective& c, int ranks, bool same_kind, bool same_ranks) {
+  const KnownCollective* found = nullptr;
+  const auto closer = [&](const KnownCollective& a, const KnownCollective& b) {
+    const auto distance = [&](const KnownCollective& k) {
+      return std::fabs(std::log2(static_cast<double>(k.ranks) / ranks)) + (k.dtype && k.dtype != c.dtype ? 1e-6 : 0);
+    };
+    return distance(a) < distance(b);
+  };
+  for (const KnownCollective& k : rates.collectives) {
+    if (k.ranks < 2 || (same_kind && k.kind != c.kind) || (same_ranks && k.ranks != ranks)) continue;
+    if (found == nullptr || closer(k, *found)) found = &k;
+  }
+  return found;
+}
+
+CollectiveSteps steps_of(CollectiveKind kind, int ranks) {
+  const bool direct = kind == CollectiveKind::all_to_all;
+  return collective_steps(direct ? CollectiveAlgorithm::direct : CollectiveAlgorithm::ring, kind, ranks);
+}
+
+// The latency of one step and the bandwidth of a link, as a ring would have them that takes what was measured.
+LinkCost link_behind(const KnownCollective& k, double bytes) {
+  const auto& segments = k.cost.segments;
+  const auto next = std::find_if(segments.begin(), segments.end(), [&](const Segment& s) { return s.from > bytes; });
+  const CostLine& line = (next == segments.begin() ? next : next - 1)->line;
+  const CollectiveSteps steps = steps_of(k.kind, k.ranks);
+  return {Seconds(std::max(0.0, line.alpha) / steps.messages), BytesPerSecond(steps.bytes / line.beta)};
+}
+
+struct Timed {
+  Seconds time;
+  std::string how;
+};
+
+Seconds time_of(const KnownCollective& k, double bytes) {
+  const double time = k.cost.at(bytes);
+  return Seconds(time > 0 ? time : std::max(0.0, k.cost.at(std::max(bytes, k.least_bytes))));
+}
+
+std::optional<Timed> predicted_by_nccl(const Rates& rates, const Collective& c, std::span<const Rank> group,
+                                       Bytes size) {
+  if (!rates.nccl || c.kind == CollectiveKind::all_to_all) return std::nullopt;
+  const int nodes = nodes_of(rates, group);
+  const NcclGraph graph{.generation = rates.nccl->generation,
+                        .ranks = static_cast<int>(group.size()),
+                        .nodes = nodes,
+                        .channels = rates.nccl->channels,
+                        .channel_bandwidth = rates.nccl->channel_bandwidth};
+  const NcclChoice choice = nccl_choice(graph, c.kind, size);
+  return Timed{choice.cost.time, fmt::format("NCCL {} {}", name(choice.algorithm), name(choice.protocol))};
+}
+
+std::optional<Timed> over_links(const Rates& rates, const Collective& c, std::span<const Rank> group, Bytes size) {
+  const int nodes = nodes_of(rates, group);
+  const int ranks = static_cast<int>(group.size());
+  const LinkCost& flat = link_of(rates, nodes > 1);
+  if (!known(flat)) return std::nullopt;
+  const CollectiveChoice choice = fastest_collective(c.kind, ranks, size, flat, false);
+  Timed best{choice.time, std::string(name(choice.algorithm))};
+  if (nodes > 1 && ranks % nodes == 0 && c.kind == CollectiveKind::all_reduce && known(rates.link)) {
+    const Seconds time = hierarchical_all_reduce(ranks / nodes, nodes, size, rates.link, rates.network);
+    if (time < best.time) best = {time, "hierarchical"};
+  }
+  return best;
+}
+
+Timed timed(const Rates& rates, const Collective& c, std::span<const Rank> group, Bytes size) {
+  const int ranks = static_cast<int>(group.size());
+  const auto bytes = static_cast<double>(size.value());
+  if (const KnownCollective* k = measured(rates, c, ranks, true, true)) return {time_of(*k, bytes), "measured"};
+  if (const auto nccl = predicted_by_nccl(rates, c, group, size)) return *nccl;
+  if (const auto links = over_links(rates, c, group, size)) return *links;
+  for (const bool same_kind : {true, false}) {
+    const KnownCollective* k = measured(rates, c, ranks, same_kind, false);
+    if (k == nullptr) continue;
+    const LinkCost link = link_behind(*k, bytes);
+    const CollectiveSteps steps = steps_of(c.kind, ranks);
+    return {link.latency * steps.messages + Seconds(steps.bytes * bytes / link.bandwidth.value()),
+            fmt::format("scaled from {} of {} ranks", name(k->kind), k->ranks)};
+  }
+  throw not_told(rates, fmt::format("{} of {} ranks", name(c.kind), ranks));
+}
+
+}  // namespace
+
+int nodes_of(const Rates& rates, std::span<const Rank> group) {
+  if (rates.node_ranks == 0) return 1;
+  std::set<int> nodes;
+  for (const Rank rank : group) nodes.insert(rank.value / rates.node_ranks);
+  return static_cast<int>(nodes.size());
+}
+
+GemmCost gemm_cost(const Rates& rates, const Gemm& gemm) {
+  const auto rate = rates.gemm.find(gemm.dtype);
+  if (rate == rates.gemm.end()) throw not_told(rates, fmt::format("a GEMM in {}", name(gemm.dtype)));
+  const GemmWaves w =
+      fastest_gemm(gemm, {.units = std::max(1, rates.units),
+                          .rate = rate->second,
+                          .memory = std::isnan(rates.memory.value()) ? BytesPerSecond(0) : rates.memory});
+  const auto repeat = static_cast<double>(gemm.repeat);
+  GemmCost g;
+  g.kernel = w.time + rates.kernel;
+  g.cost.time = g.kernel * repeat;
+  g.cost.memory = g.kernel.value() > 0 ? part(w.memory / g.kernel) : 0;
+  if (rates.units > 0) {
+    const int most = gemm.sm_target > 0 ? std::min(gemm.sm_target, rates.units) : rates.units;
+    g.units = static_cast<int>(std::min<std::int64_t>(most, w.tiles));
+    g.tiles = w.tiles;
+    g.wave = w.wave * repeat;
+    g.block = g.kernel / static_cast<double>(w.waves);
+  }
+  return g;
+}
+
+Cost memory_cost(const Rates& rates, std::string_view kind, Bytes bytes) {
+  if (std::isnan(rates.memory.value())) throw not_told(rates, std::string(kind));
+  Cost cost;
+  pass_memory(rates, cost, static_cast<double>(bytes.value()));
+  const Seconds moving = cost.time;
+  cost.time += rates.kernel;
+  cost.memory = cost.time.value() > 0 ? part(moving / cost.time) : 0;
+  return cost;
+}
+
+Cost collective_cost(const Rates& rates, const Collective& c, std::span<const Rank> group) {
+  Cost cost;
+  const Bytes size = size_of(c.dtype) * c.count;
+  if (group.size() < 2 || size.value() == 0) return cost;
+  Timed t = timed(rates, c, group, size);
+  cost.time = std::max(Seconds(0), t.time);
+  cost.how = std::move(t.how);
+  cost.network = nodes_of(rates, group) > 1;
+  // What crosses the link is read once and written once.
+  const double crossing = bus_factor(c.kind, static_cast<int>(group.size())) * static_cast<double>(size.value());
+  pass_memory(rates, cost, 2 * crossing);
+  cost.link = part(crossing / link_of(rates, cost.network).bandwidth.value() / cost.time.value());
+  return cost;
+}
+
+Cost message_cost(const Rates& rates, Bytes bytes, Rank from, Rank to) {
+  Cost cost;
+  if (bytes.value() == 0 || rates.name.empty()) return cost;
+  if (from == to) return memory_cost(rates, "a message to itself", bytes * 2);
+  const Rank ends[] = {from, to};
+  cost.network = nodes_of(rates, ends) > 1;
+  LinkCost link = link_of(rates, cost.network);
+  if (!known(link)) {
+    if (const KnownCollective* k = measured(rates, {}, 2, false, false)) {
+      link = link_behind(*k, static_cast<double>(bytes.value()));
+    }
+  }
+  if (!known(link)) throw not_told(rates, "a message");
+  cost.time = link.latency + bytes / link.bandwidth;
+  cost.link = part((bytes / link.bandwidth) / cost.time);
+  pass_memory(rates, cost, static_cast<double>(bytes.value()));
+  return cost;
+}
+
+}  // namespace ovl::model

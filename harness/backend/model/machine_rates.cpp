@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/model/machine_rates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace ovl::model {
+namespace {
+
+const double* rate_named(const Machine& machine, std::string_view name) {
+  const auto found =
+      std::find_if(machine.rates.begin(), machine.rates.end(), [&](const MachineRate& r) { return r.name == name; });
+  return found == machine.rates.end() ? nullptr : &found->rate.value;
+}
+
+template <class Enum>
+std::optional<Enum> value_named(std::string_view text) {
+  for (const auto& [value, name] : EnumNames<Enum>::table) {
+    if (name == text) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<GpuGeneration> generation_of(std::string_view device) {
+  constexpr std::array<std::pair<std::string_view, GpuGeneration>, 6> names{{{"V100", GpuGeneration::volta},
+                                                                             {"A100", GpuGeneration::ampere},
+                                                                             {"H100", GpuGeneration::hopper},
+                                                                             {"H200", GpuGeneration::hopper},
+                                                                             {"B200", GpuGeneration::blackwell},
+                                                                             {"B300", GpuGeneration::blackwell}}};
+  for (const auto& [part, generation] : names) {
+    if (device.find(part) != std::string_view::npos) return generation;
+  }
+  return std::nullopt;
+}
+
+bool computes(std::string_view side) { return side == "gemm" || side == "compute"; }
+bool communicates(std::string_view side) { return side == "comm" || value_named<CollectiveKind>(side).has_value(); }
+
+void set_collectives(Rates& rates, const Machine& machine) {
+  for (const bool in_place : {false, true}) {
+    for (const CollectiveCost& c : machine.collectives) {
+      const auto kind = value_named<CollectiveKind>(c.collective);
+      if (!kind || c.load == "loaded" || c.in_place.value_or(false) != in_place) continue;
+      rates.collectives.push_back({*kind, c.ranks, value_named<DType>(c.dtype), c.fit(), c.least_bytes});
+    }
+  }
+}
+
+}  // namespace
+
+Rates rates_of(const Machine& machine) {
+  Rates rates;
+  rates.name = machine.name;
+  const auto real = [&](std::string_view name, double otherwise) {
+    const double* value = rate_named(machine, name);
+    return value == nullptr ? otherwise : *value;
+  };
+  const auto whole = [&](std::string_view name, int otherwise) {
+    return static_cast<int>(std::lround(real(name, otherwise)));
+  };
+  for (const auto& [dtype, text] : EnumNames<DType>::table) {
+    if (const double* rate = rate_named(machine, "gemm_" + std::string(text)))
+      rates.gemm[dtype] = FlopsPerSecond(*rate);
+  }
+  rates.memory = BytesPerSecond(real("memory", unknown));
+  rates.units = whole("units", 0);
+  rates.comm_units = whole("comm_units", 0);
+  rates.copy_engines = whole("copy_engines", 1);
+  rates.kernel = Seconds(real("kernel", 0));
+  rates.launch = Seconds(real("launch", 0));
+  rates.link = {Seconds(real("link_latency", unknown)), BytesPerSecond(real("link", unknown))};
+  rates.network = {Seconds(real("network_latency", unknown)), BytesPerSecond(real("network", unknown))};
+  rates.node_ranks = whole("node_ranks", 0);
+  if (const auto generation = generation_of(machine.device); generation && whole("nccl_channels", 0) > 0) {
+    rates.nccl = {*generation, whole("nccl_channels", 0), BytesPerSecond(real("nccl_channel", unknown))};
+  }
+  set_collectives(rates, machine);
+  for (const ContentionCoefficient& c : machine.contention) {
+    double* slowdown = computes(c.victim) && communicates(c.aggressor)   ? &rates.compute_slowdown
+                       : communicates(c.victim) && computes(c.aggressor) ? &rates.comm_slowdown
+                                                                         : nullptr;
+    if (slowdown != nullptr) *slowdown = std::max(*slowdown, c.slowdown.value);
+  }
+  return rates;
+}
+
+}  // namespace ovl::model

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/model/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "backend/model/costs.hpp"
+#include "base/error.hpp"
+
+namespace ovl::model {
+namespace {
+
+constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+
+// Who is where, looked up by rank.
+class Where {
+ public:
+  explicit Where(const Program& program) : class_of_(static_cast<std::size_t>(program.ranks)) {
+    for (std::size_t c = 0; c < program.classes.size(); ++c) {
+      for (const Rank rank : program.classes[c].members) class_of_[rank.index()] = c;
+    }
+    for (const Communicator& comm : program.communicators) {
+      auto& group = group_of_.emplace_back(static_cast<std::size_t>(program.ranks), nowhere);
+      for (std::size_t g = 0; g < comm.groups.size(); ++g) {
+        for (const Rank rank : comm.groups[g]) group[rank.index()] = g;
+      }
+    }
+  }
+  [[nodiscard]] std::size_t class_of(Rank rank) const { return class_of_[rank.index()]; }
+  [[nodiscard]] std::size_t group_of(std::size_t comm, Rank rank) const { return group_of_[comm][rank.index()]; }
+
+ private:
+  std::vector<std::size_t> class_of_;
+  std::vector<std::vector<std::size_t>> group_of_;  // by communicator, then rank
+};
+
+bool exchanges_on(const RankClass& c, CommId comm) {
+  return std::any_of(c.body.begin(), c.body.end(), [&](const Operation& op) {
+    const auto* e = std::get_if<Exchange>(&op.work);
+    return e != nullptr && e->comm == comm;
+  });
+}
+
+// Whether all members of a class see the same: on every communicator, groups of the same classes in the same places, on
+// as many nodes, and where they exchange, nobody else of their class.
+bool equal_members(const Program& program, const Rates& rates, const Where& where, std::size_t c) {
+  const RankClass& rank_class = program.classes[c];
+  for (std::size_t k = 0; k < program.communicators.size(); ++k) {
+    const auto& groups = program.communicators[k].groups;
+    const std::size_t first = where.group_of(k, rank_class.members.front());
+    std::vector<std::size_t> classes;
+    if (first != nowhere) {
+      for (const Rank rank : groups[first]) classes.push_back(where.class_of(rank));
+      if (std::count(classes.begin(), classes.end(), c) > 1 && exchanges_on(rank_class, CommId(k))) return false;
+    }
+    std::vector<bool> seen(groups.size());
+    for (const Rank rank : rank_class.members) {
+      const std::size_t g = where.group_of(k, rank);
+      if ((g == nowhere) != (first == nowhere)) return false;
+      if (g == nowhere || g == first || seen[g]) continue;
+      seen[g] = true;
+      const auto same = [&](Rank other, std::size_t of) { return where.class_of(other) == of; };
+      if (!std::equal(groups[g].begin(), groups[g].end(), classes.begin(), classes.end(), same)) return false;
+      if (nodes_of(rates, groups[g]) != nodes_of(rates, groups[first])) return false;
+    }
+  }
+  return true;
+}
+
+Bytes bytes_of(const Program& program, const std::vector<Slice>& slices) {
+  Bytes sum;
+  for (const Slice& s : slices) sum += size_of(program.buffers[s.buffer.index()].dtype) * s.count;
+  return sum;
+}
+
+Bytes moved(const Moved& stream, const Engine& engine) {
+  if (stream.flow < 0) return stream.bytes;
+  return Bytes(std::llround(engine.done(stream.flow) * stream.rate.value()));
+}
+
+int priority_of(const Lane& lane) { return lane.priority == Priority::high ? 1 : 0; }
+
+}  // namespace
+
+std::vector<Player> players_of(const Program& program, const Rates& rates) {
+  const Where where(program);
+  std::vector<Player> players;
+  bool equal = true;
+  for (std::size_t c = 0; c < program.classes.size() && equal; ++c) {
+    if (program.classes[c].members.empty()) continue;
+    equal = equal_members(program, rates, where, c);
+    players.push_back({c, program.classes[c].members});
+  }
+  if (equal) return players;
+  players.clear();
+  for (int r = 0; r < program.ranks; ++r) players.push_back({where.class_of(Rank(r)), {Rank(r)}});
+  return players;
+}
+
+// Walks the lists of all players in issue order and adds what they do to a graph. Order alone takes no node but where
+// several predecessors meet.
+class PlanBuilder {
+ public:
+  PlanBuilder(Plan& plan, const Program& program, const Rates& rates, bool live)
+      : plan_(plan), program_(program), rates_(rates), live_(live), where_(program) {
+    for (std::size_t p = 0; p < plan.players_.size(); ++p) {
+      for (const Rank rank : plan.players_[p].members) {
+        player_of_.resize(std::max(player_of_.size(), rank.index() + 1));
+        player_of_[rank.index()] = p;
+      }
+    }
+    comm_units_wanted();
+    for (std::size_t p = 0; p < plan.players_.size(); ++p) walk(p);
+    for (const auto& [key, meeting] : meetings_) add_collective(meeting);
+    for (const auto& [key, message] : messages_) add_message(message);
+    for (const std::string& how : hows_) plan.how_ += (plan.how_.empty() ? "" : ", ") + how;
+  }
+
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+
+ private:
+  using Preds = std::vector<Index>;
+
+  struct Device {
+    Index memory = -1;
+    Index link_out = -1, link_in = -1, network_out = -1, network_in = -1;
+    Index compute_signal = -1, comm_signal = -1;
+    Index compute_pool = -1, comm_pool = -1, copy_pool = -1;
+    int compute_units = 0, comm_units = 0;
+  };
+  struct Meeting {
+    const Collective* collective = nullptr;
+    std::span<const Rank> group;
+    std::vector<Index> operations;
+    std::vector<std::size_t> players;
+  };
+  struct Message {
+    Index send = -1;
+    Index receive = -1;
+    std::size_t from = 0;
+    std::size_t to = 0;
+    Rank from_rank;
+    Rank to_rank;
+    Bytes bytes;
+  };
+
+  // ---- devices -----------------------------------------------------------------------------------------------------
+
+  int units_of(const Communicator& comm) const {
+    if (rates_.units == 0 || comm.transport == "copy") return 0;
+    return std::min(rates_.units, comm.channels > 0 ? comm.channels : rates_.comm_units);
+  }
+
+  void comm_units_wanted() {
+    for (const Communicator& comm : program_.communicators) {
+      plan_.comm_units_ = std::max(plan_.comm_units_, units_of(comm));
+    }
+  }
+
+  Device make_device() {
+    Device d;
+    if (!std::isnan(rates_.memory.value())) d.memory = graph_.resource();
+    if (!std::isnan(rates_.link.bandwidth.value())) {
+      d.link_out = graph_.resource();
+      d.link_in = graph_.resource();
+    }
+    if (!std::isnan(rates_.network.bandwidth.value())) {
+      d.network_out = graph_.resource();
+      d.network_in = graph_.resource();
+    }
+    if (rates_.compute_slowdown > 1 || rates_.comm_slowdown > 1) {
+      d.compute_signal = graph_.signal();
+      d.comm_signal = graph_.signal();
+    }
+    d.copy_pool = graph_.pool(std::max(1, rates_.copy_engines));
+    if (rates_.units == 0) return d;
+    const bool apart = std::any_of(program_.lanes.begin(), program_.lanes.end(),
+                                   [](const Lane& l) { return l.partition == Partition::by_role; });
+    // Communication gets what it asks for, compute the rest; each at least one.
+    const int comm = std::clamp(plan_.comm_units_, 1, std::max(1, rates_.units - 1));
+    d.compute_units = apart ? std::max(1, rates_.units - comm) : rates_.units;
+    d.comm_units = apart ? comm : rates_.units;
+    d.compute_pool = graph_.pool(d.compute_units);
+    d.comm_pool = apart ? graph_.pool(d.comm_units) : d.compute_pool;
+    return d;
+  }
+
+  // Memory and interference of an operation on one device. What was measured as a slowdown already contains what
+  // sharing memory costs.
+  void add_shares(const Device& d, const Cost& cost, Role role) {
+    if (d.compute_signal >= 0) {
+      const bool compute = role == Role::compute;
+      shares_.push_back({compute ? d.compute_signal : d.comm_signal, 1, 1});
+      shares_.push_back({compute ? d.comm_signal : d.compute_signal, 0,
+                         std::max(1.0, compute ? rates_.compute_slowdown : rates_.comm_slowdown)});
+    } else if (d.memory >= 0) {
+      shares_.push_back({d.memory, cost.memory, 1});
+    }
+  }
+  void add_link(const Device& d, const Cost& cost, bool out, bool in) {
+    const Index o = cost.network ? d.network_out : d.link_out;
+    const Index i = cost.network ? d.network_in : d.link_in;
+    if (out && o >= 0) shares_.push_back({o, cost.link, 1});
+    if (in && i >= 0) shares_.push_back({i, cost.link, 1});
+  }
+
+  // ---- one player --------------------------------------------------------------------------------------------------
+
+  struct LaneState {
+    Preds after;                      // what the next operation follows
+    std::vector<Index> start_events;  // that its beginning fires
+  };
+
+  void walk(std::size_t p) {
+    const Player& player = plan_.players_[p];
+    const RankClass& c = program_.classes[player.rank_class];
+    devices_.push_back(make_device());
+    std::vector<LaneState> lanes(program_.lanes.size());
+    std::vector<Preds> recorded(program_.events.size());
+    Index host = -1;  // where the host stands
+    auto& played = plan_.operations_.emplace_back();
+    for (const Operation& op : c.body) {
+      LaneState& lane = lanes[op.lane.index()];
+      if (const auto* record = std::get_if<Record>(&op.work)) {
+        Preds& preds = recorded[record->event.index()];
+        if (record->moment == Moment::start) {
+          preds = {graph_.operation()};
+          lane.start_events.push_back(preds.front());
+        } else {
+          join(lane.after);
+          preds = lane.after;
+        }
+      } else if (const auto* wait = std::get_if<Wait>(&op.work)) {
+        const Preds& preds = recorded[wait->event.index()];
+        lane.after.insert(lane.after.end(), preds.begin(), preds.end());
+      } else if (std::holds_alternative<HostSync>(op.work)) {
+        const Index sync = graph_.operation();
+        if (host >= 0) graph_.after(host, sync);
+        for (LaneState& l : lanes) {
+          for (const Index before : l.after) graph_.after(before, sync);
+          l.after = {sync};
+        }
+        host = sync;
+      } else {
+        const Index handed = hand_over(host);
+        const Index node = add_work(p, op);
+        for (const Index before : lane.after) graph_.after(before, node);
+        follow_on_communicator(p, op, node);
+        if (handed >= 0) graph_.after(handed, node);
+        for (const Index event : lane.start_events) graph_.after_begin(node, event);
+        lane.start_events.clear();
+        lane.after = {node};
+        played.push_back({op.id, op.lane, op.role, node, handed, streams_[node]});
+      }
+    }
+    for (const auto& [flow, event] : endings_) {
+      const Preds& last = recorded[event.index()];
+      graph_.ends(last.empty() ? graph_.operation() : last.front(), flow);
+    }
+    endings_.clear();
+  }
+
+  // Lanes that share a communicator use it in issue order.
+  void follow_on_communicator(std::size_t p, const Operation& op, Index node) {
+    CommId comm;
+    if (const auto* c = std::get_if<Collective>(&op.work)) comm = c->comm;
+    if (const auto* e = std::get_if<Exchange>(&op.work)) comm = e->comm;
+    if (!comm.valid()) return;
+    auto& [lane, last] = last_on_[{p, comm.index()}];
+    if (lane.valid() && lane != op.lane) graph_.after(last, node);
+    lane = op.lane;
+    last = node;
+  }
+
+  // Several predecessors become one, so that edges stay linear in the list.
+  void join(Preds& preds) {
+    if (preds.size() < 2) return;
+    const Index node = graph_.operation();
+    for (const Index before : preds) graph_.after(before, node);
+    preds = {node};
+  }
+
+  // The host hands over one operation after another; -1: everything before the clock starts.
+  Index hand_over(Index& host) {
+    if (!live_ || rates_.launch.value() <= 0) return -1;
+    const Index node = graph_.operation();
+    const Index members[] = {node};
+    graph_.flow(rates_.launch.value(), members);
+    if (host >= 0) graph_.after(host, node);
+    host = node;
+    return node;
+  }
+
+  Index add_work(std::size_t p, const Operation& op) {
+    if (const auto* g = std::get_if<Gemm>(&op.work)) return add_gemm(p, op, *g);
+    if (const auto* c = std::get_if<Collective>(&op.work)) return meet(p, op, *c);
+    if (const auto* e = std::get_if<Exchange>(&op.work)) return exchange(p, op, *e);
+    if (const auto* b = std::get_if<Busy>(&op.work)) {
+      const Index node = graph_.operation();
+      const Index members[] = {node};
+      graph_.flow(b->duration.value(), members);
+      return node;
+    }
+    if (std::holds_alternative<Elementwise>(op.work)) {
+      // Reads everything, and what it adds to; writes that.
+      const Bytes bytes = bytes_of(program_, op.reads) + bytes_of(program_, op.writes) * 2;
+      return add_memory(p, op, memory_cost(rates_, "elementwise", bytes));
+    }
+    if (std::holds_alternative<Copy>(op.work)) {
+      return add_memory(p, op, memory_cost(rates_, "copy", bytes_of(program_, op.reads) * 2));
+    }
+    if (const auto* o = std::get_if<Occupy>(&op.work)) return occupy(p, op, *o);
+    if (const auto* s = std::get_if<Stream>(&op.work)) return stream(p, op, *s);
+    throw impossible_error(fmt::format("{} in the body", kind_name(op.work)), "it belongs in the prologue or epilogue",
+                           "");
+  }
+
+  Index add_gemm(std::size_t p, const Operation& op, const Gemm& gemm) {
+    const Device& d = devices_[p];
+    GemmCost g = gemm_cost(rates_, gemm);
+    Units units;
+    if (g.units > 0) {
+      const bool comm = op.role == Role::communication;
+      const int wanted = std::min(g.units, comm ? d.comm_units : d.compute_units);
+      if (wanted < g.units) confine(g, wanted, gemm.repeat);
+      units = {.pool = comm ? d.comm_pool : d.compute_pool,
+               .wanted = wanted,
+               .holds = false,
+               .priority = priority_of(program_.lanes[op.lane.index()]),
+               .block = g.block.value(),
+               .kernel = g.kernel.value(),
+               .tiles = g.tiles,
+               .unit_work = g.wave.value()};
+    }
+    const Index node = graph_.operation(units);
+    shares_.clear();
+    add_shares(d, g.cost, op.role);
+    const Index members[] = {node};
+    graph_.flow(g.cost.time.value(), members, shares_);
+    return node;
+  }
+
+  // On fewer units than the device has, a partition's, it takes longer all the time.
+  void confine(GemmCost& g, int units, std::int64_t repeat) const {
+    const auto waves = static_cast<double>((g.tiles + units - 1) / units);
+    const Seconds before = g.cost.time;
+    g.cost.time = std::max(before, g.wave * waves + rates_.kernel * static_cast<double>(repeat));
+    g.cost.memory *= before / g.cost.time;
+    g.kernel = g.cost.time / static_cast<double>(repeat);
+    g.block = g.kernel / waves;
+  }
+
+  // Bound by memory alone, whatever units it gets.
+  Index add_memory(std::size_t p, const Operation& op, const Cost& cost) {
+    const Index node = graph_.operation();
+    shares_.clear();
+    add_shares(devices_[p], cost, op.role);
+    const Index members[] = {node};
+    graph_.flow(cost.time.value(), members, shares_);
+    return node;
+  }
+
+  // Units held from beginning to end, those of its role's partition. None where the machine's are not known.
+  Index holding(std::size_t p, const Operation& op, int wanted, std::string_view what) {
+    const Device& d = devices_[p];
+    const bool comm = op.role == Role::communication;
+    if (rates_.units == 0) return graph_.operation();
+    const int most = comm ? d.comm_units : d.compute_units;
+    if (wanted > most) {
+      throw impossible_error(fmt::format("{} of {} SMs", what, wanted),
+                             fmt::format("its part of the machine has {}", most), "ask for fewer");
+    }
+    return graph_.operation({.pool = comm ? d.comm_pool : d.compute_pool,
+                             .wanted = wanted,
+                             .holds = true,
+                             .priority = priority_of(program_.lanes[op.lane.index()])});
+  }
+
+  Index occupy(std::size_t p, const Operation& op, const Occupy& o) {
+    const Index node = holding(p, op, o.count, "occupy");
+    shares_.clear();
+    lasting(node, o.duration, o.until);
+    return node;
+  }
+
+  // At its pace it takes that part of the memory; without one, all that it gets.
+  Index stream(std::size_t p, const Operation& op, const Stream& s) {
+    const bool endless = s.until.valid();
+    const Bytes bytes = endless ? bytes_of(program_, op.reads) * 2 : s.bytes;
+    const Cost cost = memory_cost(rates_, "stream", bytes);
+    const BytesPerSecond most = bytes / cost.time;
+    const BytesPerSecond rate = s.pace.value() > 0 ? std::min(s.pace, most) : most;
+    const Index node = holding(p, op, s.workers, "stream");
+    shares_.clear();
+    add_shares(devices_[p], {.time = bytes / rate, .memory = cost.memory * (rate / most)}, op.role);
+    const Index flow = lasting(node, bytes / rate, s.until);
+    streams_[node] = {endless ? flow : -1, bytes, rate};
+    return node;
+  }
+
+  // One flow over the shares under construction, of that duration or until the event.
+  Index lasting(Index node, Seconds duration, EventId until) {
+    const Index members[] = {node};
+    if (!until.valid()) return graph_.flow(duration.value(), members, shares_);
+    const Index flow = graph_.endless(members, shares_);
+    endings_.emplace_back(flow, until);
+    return flow;
+  }
+
+  // ---- meetings ----------------------------------------------------------------------------------------------------
+
+  // A communicating operation holds its units from its beginning on, also while it waits for its peers.
+  Index communicating(std::size_t p, const Operation& op, CommId comm) {
+    const Communicator& communicator = program_.communicators[comm.index()];
+    const Device& d = devices_[p];
+    const int priority = priority_of(program_.lanes[op.lane.index()]);
+    if (communicator.transport == "copy") {
+      return graph_.operation({.pool = d.copy_pool, .wanted = 1, .holds = true, .priority = priority});
+    }
+    const int wanted = std::min(units_of(communicator), d.comm_units);
+    if (wanted == 0) return graph_.operation();
+    return graph_.operation({.pool = d.comm_pool, .wanted = wanted, .holds = true, .priority = priority});
+  }
+
+  // The same for all members of a player: the classes of its group, in order.
+  std::size_t group_id(std::size_t p, CommId comm) {
+    const Rank rank = plan_.players_[p].members.front();
+    const std::size_t g = where_.group_of(comm.index(), rank);
+    std::vector<std::size_t> players;
+    for (const Rank other : program_.communicators[comm.index()].groups[g])
+      players.push_back(player_of_[other.index()]);
+    return groups_.try_emplace({comm.index(), std::move(players)}, groups_.size()).first->second;
+  }
+
+  Index meet(std::size_t p, const Operation& op, const Collective& collective) {
+    const Index node = communicating(p, op, collective.comm);
+    const std::size_t id = group_id(p, collective.comm);
+    const int place = places_[{p, collective.comm.index()}]++;
+    Meeting& m = meetings_[{id, place}];
+    m.collective = &collective;
+    const Rank rank = plan_.players_[p].members.front();
+    m.group = program_.communicators[collective.comm.index()].groups[where_.group_of(collective.comm.index(), rank)];
+    m.operations.push_back(node);
+    m.players.push_back(p);
+    return node;
+  }
+
+  void add_collective(const Meeting& m) {
+    const Cost cost = collective_cost(rates_, *m.collective, m.group);
+    const bool copy = program_.communicators[m.collective->comm.index()].transport == "copy";
+    if (!cost.how.empty()) {
+      const std::string how = copy ? "copy engine" : cost.how;
+      if (std::find(hows_.begin(), hows_.end(), how) == hows_.end()) hows_.push_back(how);
+    }
+    shares_.clear();
+    for (const std::size_t p : m.players) {
+      add_shares(devices_[p], cost, Role::communication);
+      add_link(devices_[p], cost, true, true);
+    }
+    graph_.flow(cost.time.value(), m.operations, shares_);
+  }
+
+  Index exchange(std::size_t p, const Operation& op, const Exchange& e) {
+    const Index node = communicating(p, op, e.comm);
+    const std::size_t id = group_id(p, e.comm);
+    const Rank rank = plan_.players_[p].members.front();
+    const auto& group = program_.communicators[e.comm.index()].groups[where_.group_of(e.comm.index(), rank)];
+    std::size_t read = 0;
+    for (const Transfer& t : e.transfers) {
+      const Rank peer_rank = group[static_cast<std::size_t>(t.peer)];
+      const std::size_t peer = player_of_[peer_rank.index()];
+      const bool send = t.direction == Direction::send;
+      const auto [from, to] = send ? std::pair(p, peer) : std::pair(peer, p);
+      const int place = messages_so_far_[{id, from, to, send}]++;
+      Message& m = messages_[{id, from, to, place}];
+      m.from = from;
+      m.to = to;
+      if (send) {
+        m.send = node;
+        m.from_rank = rank;
+        m.to_rank = peer_rank;
+        m.bytes = size_of(e.dtype) * op.reads[read++].count;
+      } else {
+        m.receive = node;
+      }
+    }
+    return node;
+  }
+
+  void add_message(const Message& m) {
+    require(m.send >= 0 && m.receive >= 0, "a message has two ends");
+    const Cost cost = message_cost(rates_, m.bytes, m.from_rank, m.to_rank);
+    shares_.clear();
+    add_shares(devices_[m.from], cost, Role::communication);
+    add_link(devices_[m.from], cost, true, false);
+    if (m.to != m.from) {
+      add_shares(devices_[m.to], cost, Role::communication);
+      add_link(devices_[m.to], cost, false, true);
+    }
+    std::vector<Index> ends{m.send};
+    if (m.receive != m.send) ends.push_back(m.receive);
+    graph_.flow(cost.time.value(), ends, shares_);
+  }
+
+  Plan& plan_;
+  const Program& program_;
+  const Rates& rates_;
+  bool live_;
+  Where where_;
+  Graph graph_;
+  std::vector<std::size_t> player_of_;  // by rank
+  std::vector<Device> devices_;         // by player
+  std::vector<Share> shares_;           // of the flow under construction
+  std::map<std::pair<std::size_t, std::vector<std::size_t>>, std::size_t> groups_;
+  std::map<std::pair<std::size_t, std::size_t>, std::pair<LaneId, Index>> last_on_;
+  std::vector<std::pair<Index, EventId>> endings_;             // endless flows of the player under construction
+  std::map<Index, Moved> streams_;                             // by operation
+  std::map<std::pair<std::size_t, std::size_t>, int> places_;  // collectives so far, of player and communicator
+  std::map<std::pair<std::size_t, int>, Meeting> meetings_;    // by group and place
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t, bool>, int> messages_so_far_;
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t, int>, Message> messages_;
+  std::vector<std::string> hows_;
+};
+
+Plan::Plan(const Program& program, const Rates& rates, bool live)
+    : players_(players_of(program, rates)), ranks_(program.ranks), lanes_(program.lanes.size()), name_(program.name) {
+  const PlanBuilder builder(*this, program, rates, live);
+  engine_.emplace(builder.graph());
+}
+
+Timings Plan::play(Recording recording) {
+  Engine& engine = *engine_;
+  engine.play();
+  Timings timings;
+  timings.start_source = "model";
+  timings.ranks.resize(static_cast<std::size_t>(ranks_));
+  std::map<Role, double> first;
+  for (std::size_t p = 0; p < players_.size(); ++p) {
+    double end = 0;
+    std::vector<LaneTiming> lanes(lanes_);
+    for (const Played& o : operations_[p]) {
+      const double ended = engine.ended(o.operation);
+      if (std::isnan(ended)) {
+        throw failure(fmt::format("the model of {} stands still", name_),
+                      fmt::format("%{} of rank {} never finishes: it waits for something that never comes", o.id.value,
+                                  players_[p].members.front().value));
+      }
+      LaneTiming& lane = lanes[o.lane.index()];
+      lane.lane = o.lane;
+      if (std::isnan(lane.start.value())) lane.start = Seconds(engine.begun(o.operation));
+      lane.end = Seconds(ended);
+      if (o.moved.bytes.value() > 0) lane.moved = lane.moved.value_or(Bytes(0)) + moved(o.moved, engine);
+      end = std::max(end, ended);
+      const auto [role, fresh] = first.try_emplace(o.role, engine.begun(o.operation));
+      if (!fresh) role->second = std::min(role->second, engine.begun(o.operation));
+    }
+    std::erase_if(lanes, [](const LaneTiming& lane) { return !lane.lane.valid(); });
+    for (const Rank rank : players_[p].members) timings.ranks[rank.index()] = {rank, Seconds(0), Seconds(end), lanes};
+  }
+  const bool told = first.size() == 2 && first[Role::communication] != first[Role::compute];
+  timings.launch_order = !told                                               ? "unverified"
+                         : first[Role::communication] < first[Role::compute] ? "comm_first"
+                                                                             : "compute_first";
+  if (recording == Recording::spans) return timings;
+  for (std::size_t p = 0; p < players_.size(); ++p) {
+    for (const Rank rank : players_[p].members) {
+      for (const Played& o : operations_[p]) {
+        timings.operations.push_back({.rank = rank,
+                                      .op = o.id,
+                                      .lane = o.lane,
+                                      .enqueued = Seconds(o.handed < 0 ? 0 : engine.ended(o.handed)),
+                                      .ready = Seconds(engine.ready(o.operation)),
+                                      .start = Seconds(engine.started(o.operation)),
+                                      .end = Seconds(engine.ended(o.operation))});
+      }
+    }
+  }
+  return timings;
+}
+
+}  // namespace ovl::model

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/choices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/random.hpp"
+#include "base/units.hpp"
+#include "metrics/choice.hpp"
+#include "program/projection.hpp"
+#include "results/loaded_run.hpp"
+#include "results/schema.hpp"
+#include "stats/summary.hpp"
+
+namespace ovl {
+namespace {
+
+// "ddp a=1 bucket=4KiB b=2" without "bucket=4KiB".
+std::string without(const std::string& key, const std::string& option) {
+  const std::size_t at = key.find(" " + option + "=");
+  if (at == std::string::npos) return key;
+  const std::size_t end = key.find(' ', at + 1);
+  return key.substr(0, at) + (end == std::string::npos ? "" : key.substr(end));
+}
+
+using CaseId = std::pair<std::string, std::int64_t>;  // key and launch
+CaseId case_of(const Row& row) { return {text_in(row, "key"), whole_in(row, "launch").value_or(0)}; }
+
+// By case, round and arm: the steps of one operation.
+using Steps = std::map<CaseId, std::map<std::int64_t, std::map<std::string, std::vector<double>>>>;
+
+Steps steps_of(const std::vector<Row>& samples) {
+  Steps steps;
+  for (const Row& row : samples) {
+    const std::string arm = text_in(row, "arm");
+    if (whole_in(row, "used") != 1 || whole_in(row, "rank") != 0) continue;
+    if (arm != name(Arm::compute) && arm != name(Arm::overlapped)) continue;
+    const auto repeats = static_cast<double>(whole_in(row, "repeats").value_or(1));
+    steps[case_of(row)][whole_in(row, "round").value_or(0)][arm].push_back(number_in(row, "step") / repeats);
+  }
+  return steps;
+}
+
+struct Swept {
+  double place = 0;
+  std::string text;
+  SweptValue swept;
+};
+
+struct Series {
+  std::string key;
+  std::vector<const Row*> rows;
+  std::vector<Swept> values;  // in the order of the axis
+};
+
+void add(Series& series, const SweptOption& option, const Row& row, const Steps& steps) {
+  series.rows.push_back(&row);
+  const auto found = steps.find(case_of(row));
+  if (found == steps.end()) return;
+  const std::string text = text_in(row, option.name);
+  auto at = std::find_if(series.values.begin(), series.values.end(), [&](const Swept& v) { return v.text == text; });
+  if (at == series.values.end()) at = series.values.insert(at, Swept{option.place(row), text, {}});
+  for (const auto& [round, arms] : found->second) {
+    if (arms.size() < 2) continue;
+    at->swept.compute.push_back(median(arms.at(std::string(name(Arm::compute)))));
+    at->swept.step.push_back(median(arms.at(std::string(name(Arm::overlapped)))));
+  }
+}
+
+std::string verdict(const std::vector<Swept>& values, const Choice& choice, std::size_t recommended,
+                    std::size_t reference) {
+  if (!choice.clear) return "unclear: any of them may expose least; measure longer, or with --launches 5";
+  std::string text = fmt::format("{} exposes least", values[choice.best].text);
+  if (recommended != choice.best) text += fmt::format(", {} not measurably more", values[recommended].text);
+  if (reference == values.size() || reference == recommended) return text;
+  const std::string& of = values[reference].text;
+  if (choice.gain_interval.low > 0) return text + fmt::format("; {} exposes more", of);
+  return text + fmt::format("; {} not measurably more", of);
+}
+
+Row row_of(const SweptOption& option, const Series& series) {
+  const std::vector<Swept>& values = series.values;
+  std::vector<SweptValue> swept;
+  for (const Swept& v : values) swept.push_back(v.swept);
+  const auto reference = static_cast<std::size_t>(
+      std::find_if(values.begin(), values.end(), [&](const Swept& v) { return v.text == option.reference; }) -
+      values.begin());
+  const Choice choice = choose(swept, reference, hash64(series.key));
+  const std::size_t recommended = option.first_that_suffices ? choice.least : choice.best;
+  Row row(choices_schema());
+  row.set("series", series.key).set("option", option.name).set("values", std::ssize(values));
+  row.set("recommended", values[recommended].text).set("best", values[choice.best].text);
+  row.set("best_low", values[choice.low].text).set("best_high", values[choice.high].text);
+  row.set("t_exposed", values[choice.best].swept.exposed());
+  row.set("t_exposed_low", choice.exposed.low).set("t_exposed_high", choice.exposed.high);
+  if (reference < values.size()) row.set("reference", option.reference);
+  row.set("gain", choice.gain).set("gain_low", choice.gain_interval.low).set("gain_high", choice.gain_interval.high);
+  if (option.predicted) row.set("predicted", option.predicted(series.rows));
+  return row.set("verdict", verdict(values, choice, recommended, reference));
+}
+
+}  // namespace
+
+std::vector<Row> choice_rows(const SweptOption& option, const std::vector<Row>& summary,
+                             const std::vector<Row>& samples) {
+  const Steps steps = steps_of(samples);
+  std::vector<Series> all;
+  for (const Row& row : summary) {
+    const std::string status = text_in(row, "status");
+    if (status != "ok" && status != "noisy") continue;
+    const std::string key = without(text_in(row, "key"), option.name);
+    auto at = std::find_if(all.begin(), all.end(), [&](const Series& s) { return s.key == key; });
+    if (at == all.end()) at = all.insert(at, Series{key, {}, {}});
+    add(*at, option, row, steps);
+  }
+  std::vector<Row> rows;
+  for (Series& series : all) {
+    std::erase_if(series.values, [](const Swept& v) { return v.swept.step.size() < 2; });
+    std::stable_sort(series.values.begin(), series.values.end(),
+                     [](const Swept& a, const Swept& b) { return a.place < b.place; });
+    if (series.values.size() > 1) rows.push_back(row_of(option, series));
+  }
+  return rows;
+}
+
+}  // namespace ovl

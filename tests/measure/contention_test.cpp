@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/contention.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "backend/model/model.hpp"
+#include "backend/model/rates.hpp"
+#include "measure/clock.hpp"
+#include "measure/rows.hpp"
+#include "measure/runner.hpp"
+#include "results/schema.hpp"
+#include "support/scripted.hpp"
+
+namespace ovl {
+namespace {
+
+using testing::HasSubstr;
+
+// In virtual time everything is an equality: 100 units of 1 TFLOP/s each, memory of 1 TB/s.
+model::Rates machine() {
+  model::Rates rates;
+  rates.name = "made-up";
+  rates.units = 100;
+  rates.gemm[DType::f32] = FlopsPerSecond(100e12);
+  rates.memory = BytesPerSecond(1e12);
+  return rates;
+}
+
+struct Measured {
+  CaseSpec spec;
+  CaseResult result;
+  Row row;
+};
+
+CaseSpec spec_of(const ContentionSpec& contention, Role victim, int units) {
+  CaseSpec spec;
+  spec.name = spec.key = "contention";
+  spec.placement_name = "concurrent";
+  spec.build = [contention](const Tuning& tuning) {
+    ContentionSpec tuned = contention;
+    tuned.compute_repeat = tuning.gemm_repeat;
+    tuned.comm_repeat = tuning.comm_repeat;
+    return contention_program(tuned);
+  };
+  ask_who_slows_whom(spec, {.contention = contention, .victim = victim, .units = units});
+  return spec;
+}
+
+const Schema& schema() {
+  static const Schema all = summary_schema(contention_columns());
+  return all;
+}
+
+Measured measure(const ContentionSpec& contention, Role victim = Role::compute, model::Rates rates = machine()) {
+  const auto backend = open_model(std::move(rates), contention.ranks);
+  test::ScriptedClock clock;
+  const std::atomic<bool> interrupted{false};
+  MeasureOptions options;
+  options.window = milliseconds(10);
+  Runner runner(*backend, clock, options, interrupted);
+  CaseSpec spec = spec_of(contention, victim, 100);
+  CaseResult result = runner.run(spec);
+  Row row = summary_row(schema(), spec, result, {.bench = "contention", .source = "model", .backend = "model"});
+  return {std::move(spec), std::move(result), std::move(row)};
+}
+
+ContentionSpec beside(std::string_view compute, std::string_view comm) {
+  return {.ranks = 1, .compute = parse_load(compute), .comm = parse_load(comm)};
+}
+
+double real(const Row& row, const std::string& column) {
+  const auto* value = std::get_if<double>(&row.at(column));
+  return value == nullptr ? std::nan("") : *value;
+}
+
+// Both want all of the memory: each has half of it, so each takes twice as long, and together is as good as in turn.
+TEST(ContentionCase, TwoThatWantTheWholeMemorySlowEachOtherTwofold) {
+  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+  EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 2);
+  EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown_low"), 2);
+  EXPECT_DOUBLE_EQ(real(m.row, "aggressor_slowdown"), 2);
+  EXPECT_NEAR(real(m.row, "overlap_gain"), 0, 1e-9);
+  EXPECT_NEAR(real(m.row, "hidden_share"), 0, 1e-9);
+  EXPECT_EQ(real(m.row, "victim_coverage"), 1);
+  EXPECT_EQ(real(m.row, "aggressor_coverage"), 1);
+  EXPECT_NEAR(real(m.row, "pace_alone"), 1e12, 1e6);
+  EXPECT_NEAR(real(m.row, "pace_loaded"), 0.5e12, 1e6);
+  EXPECT_EQ(std::get<std::string>(m.row.at("slowdown_source")), "covered");
+  EXPECT_THAT(std::get<std::string>(m.row.at("verdict")), HasSubstr("the victim takes 2.00x as long [2.00, 2.00]"));
+}
+
+TEST(ContentionCase, AStreamThatLeavesEnoughSlowsNobody) {
+  model::Rates rates = machine();
+  rates.units = 0;
+  const Measured m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"), Role::compute, rates);
+  ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+  EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 1);
+  EXPECT_DOUBLE_EQ(real(m.row, "aggressor_slowdown"), 1);
+  EXPECT_EQ(real(m.row, "pace_asked"), 10e9);
+  EXPECT_NEAR(real(m.row, "pace_loaded"), 10e9, 1e4);
+  EXPECT_NEAR(real(m.row, "overlap_gain"), 1, 1e-9);
+}
+
+// The stream's one unit is one that a GEMM of 100 tiles needs for its only wave.
+TEST(ContentionCase, LosingOneUnitCanDoubleAGemmOfOneWave) {
+  const Measured m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"));
+  EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 2);
+}
+
+// 50 of 100 units are held: a GEMM of 100 tiles runs in two waves instead of one, which is what the share model says.
+TEST(ContentionCase, WhatOnlyHoldsHasNoSlowdownOfItsOwn) {
+  model::Rates rates = machine();
+  rates.memory = BytesPerSecond(1e15);
+  const Measured m = measure(beside("gemm:2560x1280x1280", "occupy:50"), Role::compute, rates);
+  ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+  EXPECT_NEAR(real(m.row, "victim_slowdown"), 2, 1e-9);
+  EXPECT_EQ(real(m.row, "share_model"), 2);
+  EXPECT_EQ(std::get<std::int64_t>(m.row.at("gemm_waves")), 1);
+  for (const char* column : {"aggressor_slowdown", "aggressor_coverage", "overlap_gain", "pace_alone"}) {
+    EXPECT_EQ(m.row.at(column), Value()) << column;
+  }
+}
+
+// A collective is on the communication lane: as the victim it is covered by what computes.
+TEST(ContentionCase, ACollectiveCanBeTheVictim) {
+  model::Rates rates = machine();
+  rates.units = 0;
+  rates.collectives.push_back({CollectiveKind::all_reduce, 2, std::nullopt, {}, 0});
+  rates.collectives.back().cost.segments = {{0, {100e-6, 1e-11}}};
+  ContentionSpec contention = beside("copy:1GiB", "all_reduce:16MiB");
+  contention.ranks = 2;
+  const Measured m = measure(contention, Role::communication, rates);
+  ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+  EXPECT_EQ(real(m.row, "victim_slowdown"), real(m.row, "comm_slowdown"));
+  EXPECT_EQ(real(m.row, "aggressor_slowdown"), real(m.row, "compute_slowdown"));
+  EXPECT_GT(real(m.row, "victim_slowdown"), 1);
+  EXPECT_GT(real(m.row, "bus_bandwidth"), real(m.row, "bus_bandwidth_loaded"));
+}
+
+TEST(ContentionCase, BothSidesFillAboutOneWindow) {
+  const Measured m = measure(beside("copy:1GiB", "stream:max@64MiB"));
+  // 1 GiB read and written takes 1.07 ms, 64 MiB a sixteenth of that.
+  EXPECT_EQ(std::get<std::int64_t>(m.row.at("compute_repeat")), 9);
+  EXPECT_EQ(std::get<std::int64_t>(m.row.at("comm_repeat")), 149);
+  EXPECT_NEAR(real(m.row, "t_compute"), 0.01, 0.001);
+}
+
+TEST(ContentionCase, APaceThatTheMachineDoesNotReachIsNoIntensity) {
+  const Measured m = measure(beside("gemm:2560x1280x1280", "stream:5000GB/s@1GiB"));
+  EXPECT_EQ(m.result.status, Status::unsupported);
+  EXPECT_EQ(m.result.reason,
+            "a stream at 5e+03 GB/s: here it reaches 1e+03 GB/s alone; ask for less, for stream:max, or for more "
+            "--workers");
+}
+
+TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
+  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  // Both begin together and slow each other twofold: 10 ms of each take 20 ms, all of it the critical side's.
+  const double lost = real(m.row, "lost");
+  EXPECT_NEAR(lost, real(m.row, "t_step") - real(m.row, "t_ideal"), 1e-12);
+  EXPECT_NEAR(real(m.row, "lost_compute_slowdown") + real(m.row, "lost_comm_slowdown"), lost, 1e-6);
+  EXPECT_NEAR(real(m.row, "lost_remainder"), 0, 1e-6);
+  EXPECT_EQ(m.row.at("lost_clock_drop"), Value()) << "no instrument";
+}
+
+}  // namespace
+}  // namespace ovl
