@@ -21,6 +21,7 @@
 #include "metrics/fluid_queue.hpp"
 #include "metrics/overlap.hpp"
 #include "metrics/queueing.hpp"
+#include "support/folders.hpp"
 
 namespace ovl {
 namespace {
@@ -180,7 +181,7 @@ TEST(LabValues, AreWhatTheHarnessComputes) {
                     {"fluid", fluids()},
                     {"steady", steady()},
                     {"assumptions", {{"mm1", mm1_assumptions}, {"md1", md1_assumptions}}}};
-  const std::filesystem::path golden = std::filesystem::path(OVL_TESTS_DIR) / "golden" / "lab_values.json";
+  const std::filesystem::path golden = test::tests_folder() / "golden" / "lab_values.json";
   if (std::getenv("OVL_UPDATE_GOLDEN") != nullptr) std::ofstream(golden) << rows_as_lines(values);
   std::ostringstream text;
   text << std::ifstream(golden).rdbuf();

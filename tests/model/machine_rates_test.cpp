@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "backend/model/costs.hpp"
+#include "support/folders.hpp"
 
 namespace ovl::model {
 namespace {
@@ -95,7 +96,8 @@ TEST(ModelMachine, ADescriptionWithoutRatesKnowsOnlyItsCollectives) {
 // errors over the published points are those that the file states.
 TEST(ModelMachine, CommittedDescriptionsArePredictedWithTheirStatedErrors) {
   int checked = 0;
-  for (const auto& file : std::filesystem::directory_iterator(OVL_TESTS_DIR "/../results/machines")) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(test::tests_folder().parent_path() / "results" / "machines")) {
     if (file.path().extension() != ".json") continue;
     SCOPED_TRACE(file.path().filename().string());
     const Machine machine = read_machine(file.path());

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "support/folders.hpp"
 
 namespace ovl {
 namespace {
@@ -202,7 +203,7 @@ TEST(Cost, NeedsFourSizes) { EXPECT_FALSE(cost_of(series_of({{{1, 1}, {2, 2}, {3
 
 // Every description that is committed is sound: its errors are those of its points (parse_machine sees to it).
 TEST(CommittedMachines, AreSound) {
-  const std::filesystem::path folder = std::filesystem::path(OVL_TESTS_DIR).parent_path() / "results" / "machines";
+  const std::filesystem::path folder = test::tests_folder().parent_path() / "results" / "machines";
   std::set<std::string> names;
   std::set<std::string> fabrics;
   bool h100 = false;

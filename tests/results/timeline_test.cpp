@@ -10,6 +10,7 @@
 
 #include "program/builder.hpp"
 #include "results/file.hpp"
+#include "support/folders.hpp"
 
 namespace ovl {
 namespace {
@@ -85,7 +86,7 @@ std::vector<std::string> names(const std::vector<json>& events) {
 }
 
 TEST(Timeline, OfTheExampleIsTheGoldenFile) {
-  const std::filesystem::path golden = std::filesystem::path(OVL_TESTS_DIR) / "golden" / "timeline.json";
+  const std::filesystem::path golden = test::tests_folder() / "golden" / "timeline.json";
   const std::string drawn = draw(example()).dump(1) + "\n";
   // OVL_UPDATE_GOLDEN=1 writes what is drawn now, to be read before it is committed.
   if (std::getenv("OVL_UPDATE_GOLDEN") != nullptr) replace_text(golden, drawn);

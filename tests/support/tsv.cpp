@@ -6,10 +6,12 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "support/folders.hpp"
+
 namespace ovl::test {
 
 std::vector<TsvRow> golden_rows(const std::string& file) {
-  std::ifstream in(std::string(OVL_TESTS_DIR "/golden/") + file);
+  std::ifstream in(tests_folder() / "golden" / file);
   const auto cells = [](const std::string& line) {
     std::vector<std::string> parts;
     std::istringstream text(line);
