@@ -163,7 +163,9 @@ CaseSpec make_case(const Asked& asked, const std::string& study, const CaseConte
                 {"sm_target", std::int64_t{contention.sm_target}}};
   if (aggressor.kind == LoadKind::stream) spec.asked.emplace_back("units_held", std::int64_t{contention.workers});
   if (only_holds(aggressor)) spec.asked.emplace_back("units_held", std::int64_t{aggressor.units});
-  ask_who_slows_whom(spec, {.contention = contention, .victim = role, .units = context.backend.units});
+  // On the host a side runs on the cores of its lane, however many the others are.
+  const int units = context.backend.backend == "host" ? 0 : context.backend.units;
+  ask_who_slows_whom(spec, {.contention = contention, .victim = role, .units = units});
   return spec;
 }
 

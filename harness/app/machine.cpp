@@ -148,8 +148,46 @@ std::vector<ContentionCoefficient> contention_of(const LoadedRun& run, const std
   return all;
 }
 
+// An earlier run's counts.
+bool has_rate(const Machine& machine, const std::string& name) {
+  return std::any_of(machine.rates.begin(), machine.rates.end(), [&](const MachineRate& r) { return r.name == name; });
+}
+
+// One launch's: the middle of its cases, with the interval of that one.
+ComparedValue middle_case(std::vector<ComparedValue> cases) {
+  const auto middle = cases.begin() + static_cast<std::ptrdiff_t>((cases.size() - 1) / 2);
+  std::nth_element(cases.begin(), middle, cases.end(),
+                   [](const ComparedValue& a, const ComparedValue& b) { return a.value < b.value; });
+  return *middle;
+}
+
+// What an operation costs beyond its work: `kernel` where all was handed over before the clock started, `launch` where
+// the host did so within the window.
+void add_launch_costs(Machine& machine, const LoadedRun& run, const std::string& origin) {
+  std::map<std::string, std::map<std::int64_t, std::vector<ComparedValue>>> costs;  // by rate and launch
+  for (const Row& row : run.rows("summary")) {
+    const double cost = number_in(row, "launch_cost");
+    if (!has_numbers(row) || !(cost > 0)) continue;  // one that jitter made negative is no cost
+    costs[text_in(row, "launch_mode") == "live" ? "launch" : "kernel"][whole_in(row, "launch").value_or(0)].push_back(
+        {cost, {number_in(row, "launch_cost_low"), number_in(row, "launch_cost_high")}});
+  }
+  for (const auto& [name, launches] : costs) {
+    if (has_rate(machine, name)) continue;
+    std::vector<double> values;
+    Interval within;
+    for (const auto& [launch, cases] : launches) {
+      const ComparedValue one = middle_case(cases);
+      if (values.empty()) within = {std::max(0.0, one.interval.low), one.interval.high};
+      values.push_back(one.value);
+    }
+    const ComparedValue e = compared_value(values, within);
+    machine.rates.push_back({name, origin, {e.value, e.interval}});
+  }
+}
+
 // What overlap-contention saw: every victim beside every aggressor, each side on cores of its own; the rate of its
-// GEMMs alone, and the memory bandwidth that a stream reached alone. Over launches their mean.
+// GEMMs alone, the memory bandwidth that two streams reached together, or one alone, and what launching costs. Over
+// launches their mean.
 void add_contention(Machine& machine, const LoadedRun& run, const std::string& origin) {
   std::map<std::pair<std::string, std::string>, std::vector<ComparedValue>> slowdowns;
   std::map<std::string, std::map<std::int64_t, double>> rates;  // the best of each launch
@@ -173,6 +211,7 @@ void add_contention(Machine& machine, const LoadedRun& run, const std::string& o
     const std::string shaped = name + "@" + victim.substr(victim.find(':') + 1);
     if (!unit_of_rate(shaped).empty()) best(shaped, gemm);
     if (std::isnan(number_in(row, "pace_asked"))) best("memory", number_in(row, "pace_alone"));
+    best("memory", number_in(row, "memory_bandwidth"));
   }
   for (const auto& [who, values] : slowdowns) {
     std::vector<double> launches;
@@ -181,13 +220,13 @@ void add_contention(Machine& machine, const LoadedRun& run, const std::string& o
     machine.contention.push_back({who.first, who.second, origin, {e.value, e.interval}});
   }
   for (const auto& [name, launches] : rates) {
-    const auto named = [&, wanted = name](const MachineRate& r) { return r.name == wanted; };
-    if (std::any_of(machine.rates.begin(), machine.rates.end(), named)) continue;  // an earlier run's
+    if (has_rate(machine, name)) continue;
     std::vector<double> values;
     for (const auto& [launch, value] : launches) values.push_back(value);
     const ComparedValue e = compared_value(values);
     machine.rates.push_back({name, origin, {e.value, e.interval}});
   }
+  add_launch_costs(machine, run, origin);
 }
 
 void add_run(Machine& machine, const LoadedRun& run, const Origin& origin) {

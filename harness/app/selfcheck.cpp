@@ -18,6 +18,7 @@
 #include "app/options.hpp"
 #include "app/report.hpp"
 #include "base/error.hpp"
+#include "measure/doctor.hpp"
 #include "measure/selfcheck.hpp"
 #include "results/table.hpp"
 
@@ -74,6 +75,40 @@ MachineCheck blas_check(Backend& backend) {
           }};
 }
 
+// Streams that are to run side by side need hardware queues of their own. CUDA reads the number once, when it is
+// loaded.
+MachineCheck connections_check() {
+  return {
+      .name = "lanes_a_connection", .unit = "1", .meaning = "two lanes / CUDA_DEVICE_MAX_CONNECTIONS", .measure = [] {
+        constexpr double usual = 8;
+        const char* value = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+        if (value == nullptr || *value == '\0') return CheckValue{2 / usual, "not set: 8"};
+        const double connections = std::strtod(value, nullptr);
+        if (!(connections >= 1)) return CheckValue{std::numeric_limits<double>::quiet_NaN(), value};
+        return CheckValue{2 / connections, fmt::format("CUDA_DEVICE_MAX_CONNECTIONS={}", value)};
+      }};
+}
+
+// NCCL_MIN_CTAS, NCCL_MAX_NCHANNELS and their like win over what a communicator is told.
+MachineCheck ctas_check() {
+  return {.name = "ctas_overridden",
+          .unit = "1",
+          .meaning = "NCCL variables that set CTAs or channels from outside",
+          .measure = [] {
+            std::string set;
+            int count = 0;
+            for (char** entry = environ; *entry != nullptr; ++entry) {
+              const std::string_view variable(*entry);
+              const std::string_view name = variable.substr(0, variable.find('='));
+              if (!name.starts_with("NCCL_")) continue;
+              if (name.find("CTAS") == name.npos && name.find("NCHANNELS") == name.npos) continue;
+              set += fmt::format("{}{}", set.empty() ? "" : " ", variable);
+              ++count;
+            }
+            return CheckValue{static_cast<double>(count), set.empty() ? "none is set" : set};
+          }};
+}
+
 // What the kernel may do to the clock; a guest often cannot see it.
 MachineCheck governor_check() {
   return {"frequency_governor",
@@ -90,44 +125,64 @@ MachineCheck governor_check() {
           }};
 }
 
-std::string value_text(const CheckResult& r) {
-  if (std::isnan(r.value.value)) return "unknown";
-  if (r.unit == "s") return format_seconds(Seconds(r.value.value));
-  return fmt::format("{:.3g}{}", r.value.value, r.unit == "1" ? "" : " " + r.unit);
+std::string value_text(double value, const std::string& unit) {
+  if (std::isnan(value)) return "unknown";
+  if (unit == "s") return format_seconds(Seconds(value));
+  return fmt::format("{:.3g}{}", value, unit == "1" ? "" : " " + unit);
+}
+
+std::string blockers_text(const std::vector<Blocker>& blockers) {
+  if (blockers.empty()) return "\nOverlap: nothing that was measured stands in its way\n";
+  std::string text = "\nWhat stands in the way of overlap here, most important first:\n";
+  for (const Blocker& b : blockers) {
+    text += fmt::format("  {} is {}, more than {}: {}\n      try: {}\n", b.check, value_text(b.value, b.unit),
+                        value_text(b.limit, b.unit), b.why, b.setting);
+  }
+  return text;
 }
 
 const Schema& selfcheck_schema() {
-  static const Schema schema{"selfcheck",
-                             1,
-                             {{"check", ColumnType::text, "", "what was checked"},
-                              {"value", ColumnType::real, "", "in the unit of the column unit"},
-                              {"unit", ColumnType::text, "", "s, 1/s or 1"},
-                              {"trust", ColumnType::text, "", "good, care, bad or unknown"},
-                              {"meaning", ColumnType::text, "", "what the number is"},
-                              {"detail", ColumnType::text, "", "spread, or what was found"},
-                              {"advice", ColumnType::text, "", "what to change"}}};
+  static const Schema schema{
+      "selfcheck",
+      1,
+      {{"check", ColumnType::text, "", "what was checked"},
+       {"value", ColumnType::real, "", "in the unit of the column unit"},
+       {"unit", ColumnType::text, "", "s, 1/s or 1"},
+       {"trust", ColumnType::text, "", "good, care, bad or unknown"},
+       {"meaning", ColumnType::text, "", "what the number is"},
+       {"detail", ColumnType::text, "", "spread, or what was found"},
+       {"advice", ColumnType::text, "", "what to change"},
+       {"overlap_limit", ColumnType::real, "", "up to which it leaves overlap alone, where it does not"},
+       {"blocks_overlap", ColumnType::text, "", "what it does to overlap; empty: nothing"},
+       {"setting", ColumnType::text, "", "what to try for overlap"}}};
   return schema;
 }
 
-Row row_of(const CheckResult& r) {
+Row row_of(const CheckResult& r, const std::vector<Blocker>& blockers) {
   Row row(selfcheck_schema());
   row.set("check", r.name).set("value", r.value.value).set("unit", r.unit);
   row.set("trust", std::string(name(r.trust))).set("meaning", r.meaning);
   row.set("detail", r.value.detail).set("advice", r.advice);
+  for (const Blocker& b : blockers) {
+    if (b.check == r.name) row.set("overlap_limit", b.limit).set("blocks_overlap", b.why).set("setting", b.setting);
+  }
   return row;
 }
 
-void print_text(const Description& d, const std::vector<CheckResult>& results) {
+void print_text(const Description& d, const std::vector<CheckResult>& results, const std::vector<Blocker>& blockers) {
   print_out(fmt::format("{} backend on {}\n\n", d.backend, d.device));
   for (const CheckResult& r : results) {
-    print_out(fmt::format("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r), r.meaning));
+    print_out(
+        fmt::format("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r.value.value, r.unit), r.meaning));
     if (!r.value.detail.empty()) print_out(fmt::format("{:<43} {}\n", "", r.value.detail));
   }
   print_out(fmt::format("\nVerdict: {}\n", trust_verdict(results)));
+  print_out(blockers_text(blockers));
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Can the numbers of this machine be trusted?", "overlap-selfcheck");
+  CLI::App app("Can the numbers of this machine be trusted, and what stands in the way of overlap?",
+               "overlap-selfcheck");
   std::string backend_name = "auto";
   Format format = Format::text;
   Seconds watch(3);
@@ -163,6 +218,11 @@ int run(int argc, char** argv) {
   std::vector<MachineCheck> checks = backend_checks(*backend, clock, watch);
   if (backend->describe().backend == "host") checks.push_back(blas_check(*backend));
   checks.push_back(governor_check());
+  for (MachineCheck& check : overlap_checks(*backend, clock)) checks.push_back(std::move(check));
+  if (backend->describe().backend == "cuda") {
+    checks.push_back(connections_check());
+    checks.push_back(ctas_check());
+  }
 
   std::vector<CheckResult> results;
   std::vector<Entry> entries;
@@ -183,10 +243,11 @@ int run(int argc, char** argv) {
   google.run(entries);
   if (google.lists_only()) return 0;
   if (!google.owns_output()) {
+    const std::vector<Blocker> blockers = likely_blockers(results);
     std::vector<Row> rows;
-    for (const CheckResult& r : results) rows.push_back(row_of(r));
+    for (const CheckResult& r : results) rows.push_back(row_of(r, blockers));
     switch (format) {
-      case Format::text: print_text(backend->describe(), results); break;
+      case Format::text: print_text(backend->describe(), results, blockers); break;
       case Format::csv: print_out(rows_as_csv(selfcheck_schema(), rows)); break;
       case Format::json: print_out(rows_as_json(rows)); break;
     }

@@ -60,6 +60,8 @@ struct ArmMedians {
   std::function<Seconds(std::string_view arm)> step;
   // Of the largest of the ranks' spans of compute, first start to last end.
   std::function<Seconds(std::string_view arm)> compute_span;
+  // Of role_time(): from the latest start of a role on any rank to its latest end.
+  std::function<Seconds(std::string_view arm, Role role)> role_time;
 };
 
 // A column of the bench's own with its interval, <column>_low and <column>_high, bootstrapped over rounds.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "base/error.hpp"
@@ -12,6 +13,7 @@
 #include "metrics/attribution.hpp"
 #include "metrics/bus_bandwidth.hpp"
 #include "metrics/gemm_waves.hpp"
+#include "program/projection.hpp"
 
 namespace ovl {
 namespace {
@@ -127,19 +129,145 @@ void set_bus(Columns& columns, const Summary& s, const ContentionQuestion& q) {
 }
 
 // The step of both at once, term by term. Both begin together, so they ran together until the first was done.
+Attribution attribution(const ArmTimes& times, Seconds path, const Slowdowns& slowdowns) {
+  const PairSpans spans = fluid_spans(times.compute, times.comm, slowdowns);
+  return attribute({.times = times,
+                    .t_path = path,
+                    .compute_slowdown = slowdowns.compute,
+                    .comm_slowdown = slowdowns.comm,
+                    .together = std::min(spans.compute, spans.comm)});
+}
+
+double value_of(const std::optional<Seconds>& term) { return term ? term->value() : unknown; }
+
+// Those terms that have an instrument here, by column.
+struct LostTerm {
+  const char* column;
+  double (*value)(const Attribution&);
+};
+constexpr LostTerm lost_terms[] = {
+    {"lost", [](const Attribution& a) { return a.total.value(); }},
+    {"lost_dependencies", [](const Attribution& a) { return value_of(a.dependencies); }},
+    {"lost_compute_slowdown", [](const Attribution& a) { return value_of(a.compute_slowdown); }},
+    {"lost_comm_slowdown", [](const Attribution& a) { return value_of(a.comm_slowdown); }},
+    {"lost_remainder", [](const Attribution& a) { return a.remainder.value(); }}};
+
+// Of the medians of one resample of the rounds. Nothing orders the sides, so the longest path is the longer of them.
+Attribution attribution_of(const ArmMedians& medians, const ContentionSpec& spec) {
+  const auto slowdown = [&](Role role) {
+    if (only_holds(role == Role::compute ? spec.compute : spec.comm)) return 1.0;
+    const Arm alone = role == Role::compute ? Arm::compute : Arm::comm;
+    return medians.role_time(loaded_arm_of(role), role) / medians.role_time(name(alone), role);
+  };
+  const ArmTimes times{medians.step(name(Arm::compute)), medians.step(name(Arm::comm)), unknown_time,
+                       medians.step(name(Arm::overlapped))};
+  return attribution(times, longer_part(times), {slowdown(Role::compute), slowdown(Role::communication)});
+}
+
+std::vector<OwnEstimate> lost_estimates(const ContentionSpec& spec) {
+  std::vector<OwnEstimate> estimates;
+  for (const LostTerm& term : lost_terms) {
+    estimates.push_back(
+        {term.column, [term, spec](const ArmMedians& medians) { return term.value(attribution_of(medians, spec)); }});
+  }
+  return estimates;
+}
+
+// The intervals are those of the estimates; a term that is not known has none.
 void set_attribution(Columns& columns, const Summary& s, const ContentionQuestion& q) {
   const auto slowdown = [&](Role role) {
     return only_holds(load_of(q.contention, role)) ? 1 : side_of(s, role).slowdown.value;
   };
-  const Slowdowns slowdowns{slowdown(Role::compute), slowdown(Role::communication)};
-  const PairSpans spans = fluid_spans(s.times.compute, s.times.comm, slowdowns);
-  const Attribution a = attribute({.times = s.times,
-                                   .t_path = s.t_path,
-                                   .compute_slowdown = slowdowns.compute,
-                                   .comm_slowdown = slowdowns.comm,
-                                   .together = std::min(spans.compute, spans.comm)});
-  columns.emplace_back("lost", a.total.value());
-  for (const auto& [term, time] : named_terms(a)) columns.emplace_back("lost_" + std::string(term), time.value());
+  const Attribution a = attribution(s.times, s.t_path, {slowdown(Role::compute), slowdown(Role::communication)});
+  for (const LostTerm& term : lost_terms) {
+    const double value = term.value(a);
+    columns.emplace_back(term.column, value);
+    if (!std::isnan(value)) continue;
+    columns.emplace_back(std::string(term.column) + "_low", unknown);
+    columns.emplace_back(std::string(term.column) + "_high", unknown);
+  }
+}
+
+// ---- launch cost ----------------------------------------------------------------------------------------------------
+
+// The lane that is the last to be done has all of them, so that the step grows by what they cost.
+Program launches_program(const Program& placed) {
+  Program out = project(placed, Arm::empty);
+  out.name += fmt::format(" and {}", launches_more);
+  for (RankClass& c : out.classes) {
+    if (c.body.empty()) continue;
+    std::map<LaneId, int> operations;
+    for (const Operation& op : c.body) ++operations[op.lane];
+    const LaneId longest = std::max_element(operations.begin(), operations.end(), [](const auto& a, const auto& b) {
+                             return a.second < b.second;
+                           })->first;
+    const Role role = placed.lanes[longest.index()].role;
+    int id = free_id(c).value;
+    for (int i = 0; i < launches_more; ++i) c.body.push_back({OpId(id++), longest, role, Busy{Seconds(0)}, {}, {}});
+  }
+  return out;
+}
+
+OwnEstimate launch_estimate() {
+  return {"launch_cost", [](const ArmMedians& medians) {
+            return (medians.step(launches_arm) - medians.step(name(Arm::empty))).value() / launches_more;
+          }};
+}
+
+// ---- the bandwidth model --------------------------------------------------------------------------------------------
+
+// What a pass over a load's arrays moves, as its bytes count both arrays: an elementwise pass reads both and writes
+// one. Nothing of what does not walk through arrays.
+std::optional<Bytes> moved_by(const Load& load) {
+  switch (load.kind) {
+    case LoadKind::stream:
+    case LoadKind::copy: return load.bytes;
+    case LoadKind::elementwise: return load.bytes + load.bytes / 2;
+    case LoadKind::gemm:
+    case LoadKind::collective:
+    case LoadKind::occupy: break;
+  }
+  return std::nullopt;
+}
+
+bool both_move_arrays(const ContentionSpec& spec) { return moved_by(spec.compute) && moved_by(spec.comm); }
+
+// Both lanes stream their arrays instead, equally much so that neither has the memory for itself at the end; on the SMs
+// (cores) that they have: all of a device's, of a host those of the lanes and their workers.
+Program memory_program(const Program& placed, const ContentionQuestion& q, const Tuning& tuning) {
+  const Bytes each =
+      (q.contention.compute.bytes * tuning.gemm_repeat + q.contention.comm.bytes * tuning.comm_repeat) / 2;
+  const int workers = q.units > 1 ? q.units / 2 : q.contention.workers;
+  Program out = placed;
+  out.name += ":memory";
+  for (RankClass& c : out.classes) {
+    std::vector<Operation> body;
+    for (const Role role : {Role::compute, Role::communication}) {
+      const auto first =
+          std::find_if(c.body.begin(), c.body.end(), [&](const Operation& op) { return op.role == role; });
+      if (first == c.body.end()) continue;
+      Operation op = *first;
+      op.work = Stream{BytesPerSecond(0), workers, each, {}};
+      body.push_back(std::move(op));
+    }
+    c.body = std::move(body);
+    c.epilogue.clear();
+  }
+  return out;
+}
+
+// Beside the measured slowdowns, what both would be if all that they moved came from one memory and nothing else held
+// them up.
+void set_bandwidth(Columns& columns, const Summary& s, const ContentionQuestion& q) {
+  const ArmSummary* memory = s.arm(memory_arm);
+  if (memory == nullptr) return;
+  const auto rate = [&](Role role) {
+    const std::int64_t passes = role == Role::compute ? s.tuning.gemm_repeat : s.tuning.comm_repeat;
+    return (*moved_by(load_of(q.contention, role)) * passes) / Seconds(side_of(s, role).alone.value);
+  };
+  columns.emplace_back("memory_bandwidth", memory->pace.value());
+  columns.emplace_back("bandwidth_model",
+                       bandwidth_slowdown(rate(Role::compute), rate(Role::communication), memory->pace));
 }
 
 Columns derived(const Summary& s, const ContentionQuestion& q) {
@@ -160,6 +288,7 @@ Columns derived(const Summary& s, const ContentionQuestion& q) {
   set_pace(columns, s, q);
   set_gemm(columns, s, q);
   set_bus(columns, s, q);
+  set_bandwidth(columns, s, q);
   set_attribution(columns, s, q);
   columns.insert(columns.end(), {{"compute_repeat", s.tuning.gemm_repeat},
                                  {"comm_repeat", s.tuning.comm_repeat},
@@ -197,6 +326,8 @@ std::string words(const Summary& s, const ContentionQuestion& q) {
 void ask_who_slows_whom(CaseSpec& spec, const ContentionQuestion& question) {
   const ContentionSpec contention = question.contention;
   spec.arms = {case_arm(Arm::empty), case_arm(Arm::compute), case_arm(Arm::comm)};
+  spec.arms.push_back({.name = std::string(launches_arm),
+                       .program = [](const Program& placed, const Tuning&) { return launches_program(placed); }});
   for (const Role victim : {Role::compute, Role::communication}) {
     if (only_holds(load_of(contention, victim))) continue;
     spec.arms.push_back({.name = std::string(loaded_arm_of(victim)),
@@ -205,6 +336,12 @@ void ask_who_slows_whom(CaseSpec& spec, const ContentionQuestion& question) {
                                         const Tuning& tuning) { return covered_by(placed, covering, tuning.cover); },
                          .covering = other(victim)});
   }
+  if (both_move_arrays(contention)) {
+    spec.arms.push_back(
+        {.name = std::string(memory_arm), .program = [question](const Program& placed, const Tuning& tuning) {
+           return memory_program(placed, question, tuning);
+         }});
+  }
   spec.arms.push_back(case_arm(Arm::overlapped));
   spec.tune = [contention](const Tuning& last, Seconds compute, Seconds comm, Seconds window) {
     return tuned(contention, last, compute, comm, window);
@@ -212,6 +349,8 @@ void ask_who_slows_whom(CaseSpec& spec, const ContentionQuestion& question) {
   spec.watched = [](std::span<const Sample> used, std::int64_t /*repeats*/, std::uint64_t seed) {
     return widest_slowdown_interval(used, seed);
   };
+  spec.estimates = lost_estimates(contention);
+  spec.estimates.push_back(launch_estimate());
   spec.derive = [question](const Summary& s) { return derived(s, question); };
   spec.words = [question](const Summary& s) { return words(s, question); };
 }
@@ -241,6 +380,10 @@ std::vector<Column> contention_columns() {
   }
   real("overlap_gain", "1", "1 / victim_slowdown + 1 / aggressor_slowdown - 1: above 0 overlap pays");
   real("share_model", "1", "what the victim's slowdown would be if work for all SMs lost those held: n / (n - held)");
+  real("bandwidth_model", "1",
+       "what both slowdowns would be if all that both move came from one memory: (rate + rate) / memory_bandwidth, at "
+       "least 1; where both walk through arrays");
+  real("memory_bandwidth", "B/s", "observed while both sides' lanes did nothing but move their arrays");
   real("pace_asked", "B/s", "of the aggressor's stream, read and written; empty: as fast as it goes");
   real("pace_alone", "B/s", "observed while it ran alone");
   real("pace_loaded", "B/s", "observed while the victim ran beside it");
@@ -250,14 +393,17 @@ std::vector<Column> contention_columns() {
   integer("gemm_waves", "waves in which they run on the SMs that it may count on");
   real("bus_bandwidth", "B/s", "of the collective on the comm lane, alone");
   real("bus_bandwidth_loaded", "B/s", "while it was covered");
-  real("lost", "s", "t_step - t_ideal, of both sides begun together");
-  real("lost_dependencies", "s", "t_path - t_ideal");
+  with_interval("lost", "s", "t_step - t_ideal, of both sides begun together");
+  with_interval("lost_dependencies", "s", "t_path - t_ideal");
   real("lost_start_delay", "s", "late start of the side that decides; empty: no instrument");
-  real("lost_compute_slowdown", "s", "what compute did not get done while both ran, where it decides; else 0");
-  real("lost_comm_slowdown", "s", "likewise communication");
+  with_interval("lost_compute_slowdown", "s", "what compute did not get done while both ran, where it decides; else 0");
+  with_interval("lost_comm_slowdown", "s", "likewise communication");
   real("lost_clock_drop", "s", "lower clock than alone; empty: no instrument");
   real("lost_waiting", "s", "waiting for the slowest rank; empty: no instrument");
-  real("lost_remainder", "s", "what no term explains: lost - the terms that are there");
+  with_interval("lost_remainder", "s", "what no term explains: lost - the terms that are there");
+  with_interval(
+      "launch_cost", "s",
+      "of one operation more on a lane, beyond its work; with launch_mode live the host's, where that is longer");
   integer("compute_repeat", "operations of the compute side in one window");
   integer("comm_repeat", "operations of the communication side in one window");
   integer("cover", "a covering side that lasts until no event did 3 times this many more");

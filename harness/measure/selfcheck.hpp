@@ -11,6 +11,7 @@
 
 #include "backend/backend.hpp"
 #include "measure/clock.hpp"
+#include "stats/interval.hpp"
 
 namespace ovl {
 
@@ -24,7 +25,8 @@ struct EnumNames<Trust> {
 
 struct CheckValue {
   double value = std::numeric_limits<double>::quiet_NaN();
-  std::string detail;  // spread, or what was found in words
+  std::string detail;      // spread, or what was found in words
+  Interval interval = {};  // 95 %, of a slowdown; unknown of what is no ratio of two times
 };
 
 struct MachineCheck {

@@ -225,9 +225,15 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
                   std::uint64_t seed, int resamples) {
   const Rounds steps(used, step_of);
   const Rounds spans(used, compute_span_of);
+  const Rounds compute(used, compute_of);
+  const Rounds communication(used, communication_of);
   const auto over = [&](std::span<const std::size_t> which) {
     return statistic({.step = [&](std::string_view arm) { return Seconds(steps.median_of(arm, which)); },
-                      .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); }});
+                      .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); },
+                      .role_time =
+                          [&](std::string_view arm, Role role) {
+                            return Seconds((role == Role::compute ? compute : communication).median_of(arm, which));
+                          }});
   };
   return {over(steps.all()), bootstrap_interval(steps.size(), over, {.resamples = resamples, .seed = seed})};
 }

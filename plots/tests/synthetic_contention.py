@@ -24,11 +24,12 @@ SCHEMAS: dict[str, Any] = {
         + _columns(
             "study:t victim:t aggressor:t dtype:t workers:i sm_target:i units_held:i t_victim:s* t_victim_loaded:s* "
             "victim_slowdown:1* victim_coverage:1 t_aggressor:s* t_aggressor_loaded:s* aggressor_slowdown:1* "
-            "aggressor_coverage:1 overlap_gain:1 share_model:1 pace_asked:B/s pace_alone:B/s pace_loaded:B/s "
+            "aggressor_coverage:1 overlap_gain:1 share_model:1 bandwidth_model:1 memory_bandwidth:B/s "
+            "pace_asked:B/s pace_alone:B/s pace_loaded:B/s "
             "gemm_rate:FLOP/s gemm_rate_loaded:FLOP/s gemm_tiles:i gemm_waves:i bus_bandwidth:B/s "
-            "bus_bandwidth_loaded:B/s lost:s lost_dependencies:s lost_start_delay:s lost_compute_slowdown:s "
-            "lost_comm_slowdown:s lost_clock_drop:s lost_waiting:s lost_remainder:s compute_repeat:i comm_repeat:i "
-            "cover:i rounds_uncovered:i"
+            "bus_bandwidth_loaded:B/s lost:s* lost_dependencies:s* lost_start_delay:s lost_compute_slowdown:s* "
+            "lost_comm_slowdown:s* lost_clock_drop:s lost_waiting:s lost_remainder:s* launch_cost:s* "
+            "compute_repeat:i comm_repeat:i cover:i rounds_uncovered:i"
         ),
     }
 }
@@ -95,6 +96,8 @@ def _row(source: str, study: str, victim: str, aggressor: str, slowed: float, **
         "victim_slowdown_low": 0.99 * slowed,
         "victim_slowdown_high": 1.01 * slowed,
         "lost": 4e-3,
+        "lost_low": 3e-3,
+        "lost_high": 5e-3,
         "lost_dependencies": -1e-3,
         "lost_compute_slowdown": 3e-3,
         "lost_comm_slowdown": 0,

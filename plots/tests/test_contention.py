@@ -107,6 +107,8 @@ def test_the_terms_add_up_to_what_was_lost(run: Path, drawn: Any) -> None:
     assert sorted(patch.get_width() for patch in first) == pytest.approx([-0.1, 0.2, 0.3])
     total = next(line for line in panel.get_lines() if line.get_label() == "t_step - t_ideal")
     assert sum(patch.get_width() for patch in first) == pytest.approx(total.get_xdata()[0]) == pytest.approx(0.4)
+    (low, high) = panel.collections[0].get_segments()[0][:, 0]
+    assert (low, high) == pytest.approx((0.3, 0.5)), "the interval of what was lost, of t_ideal"
     assert "start delay, clock drop, waiting" in " ".join(page.captions), "terms without an instrument are named"
 
 

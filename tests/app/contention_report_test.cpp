@@ -38,14 +38,28 @@ TEST(ContentionTable, HasBothSidesAndTheGain) {
   Row streamed = row_of("matrix", "stream", 1.25);
   streamed.set("aggressor_slowdown", 2.0).set("aggressor_slowdown_low", 1.9).set("aggressor_slowdown_high", 2.1);
   streamed.set("pace_alone", 40e9).set("pace_loaded", 20e9).set("overlap_gain", 0.3).set("hidden_share", 0.4);
+  streamed.set("bandwidth_model", 1.5);
   EXPECT_THAT(
-      contention_table({streamed, row_of("matrix", "occupy", 2)}),
+      contention_table({streamed, row_of("matrix", "occupy", 2).set("share_model", 2.0)}),
       StartsWith(
-          R"(case    victim alone  victim slowed [95 %]  aggressor slowed [95 %]  stream alone   beside   gain  hidden   n  status
-stream       25.0 ms    1.25x [1.15, 1.35]       2.00x [1.90, 2.10]       40 GB/s  20 GB/s  +0.30    40 %  20      ok
-occupy       25.0 ms    2.00x [1.90, 2.10]                        -             -        -      -       -  20      ok
+          R"(case    victim alone  victim slowed [95 %]  model  aggressor slowed [95 %]  stream alone   beside   gain  hidden   n  status
+stream       25.0 ms    1.25x [1.15, 1.35]  1.50x       2.00x [1.90, 2.10]       40 GB/s  20 GB/s  +0.30    40 %  20      ok
+occupy       25.0 ms    2.00x [1.90, 2.10]  2.00x                        -             -        -      -       -  20      ok
 )"));
   EXPECT_EQ(contention_table({}), "no cases\n");
+}
+
+// Of 4 ms 3 are a slowed GEMM's, 2 nobody's, and 1 was gained; what took nothing or was not seen is left out.
+TEST(ContentionTable, SaysWhatTheStepLostTermByTerm) {
+  Row row = row_of("matrix", "stream", 1.25);
+  row.set("lost", 4e-3).set("lost_low", 3e-3).set("lost_high", 5e-3).set("lost_dependencies", -1e-3);
+  row.set("lost_compute_slowdown", 3e-3).set("lost_compute_slowdown_low", 2e-3).set("lost_compute_slowdown_high", 4e-3);
+  row.set("lost_comm_slowdown", 0.0).set("lost_remainder", 2e-3);
+  EXPECT_THAT(contention_table({row}),
+              HasSubstr("What the step of both lost, t_step - t_ideal [95 %]:\n"
+                        "  contention: 4.00 ms [3.00 ms, 5.00 ms] = dependencies -1.00 ms + compute_slowdown 3.00 ms "
+                        "[2.00 ms, 4.00 ms] + remainder 2.00 ms\n"));
+  EXPECT_THAT(contention_table({row_of("matrix", "occupy", 2)}), Not(HasSubstr("What the step of both lost")));
 }
 
 TEST(ContentionTable, ALoadCurveSaysWhereOverlapStopsPaying) {

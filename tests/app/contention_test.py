@@ -9,6 +9,7 @@ import unittest
 from binaries import BUILD, QUICK, RunTest, run, table, words
 
 CONTENTION = BUILD / "bin" / "overlap-contention"
+MACHINE = BUILD / "bin" / "overlap-machine"
 HOST = words("--backend host")
 SMALL = words("--victim gemm:64x64x64 --aggressor occupy:1,stream:max@64KiB --placement partitioned")
 
@@ -20,7 +21,7 @@ class Measured(RunTest):
         self.ran = run(CONTENTION, *HOST, *SMALL, *QUICK, "--out", self.out)
         self.assertEqual(self.ran.returncode, 0, self.ran.stderr)
         self.assert_complete(cases=2)
-        for check in (self.cases, self.arms, self.output, self.schemas):
+        for check in (self.cases, self.arms, self.output, self.schemas, self.machine):
             with self.subTest(check.__name__):
                 check()
 
@@ -36,8 +37,10 @@ class Measured(RunTest):
             self.assertEqual(bool(row["pace_loaded"]), streams)
             self.assertEqual(row["pace_asked"], "", "as fast as it goes")
             self.assertEqual(bool(row["t_aggressor_loaded"]), streams, "what only holds is not slowed")
-            terms = sum(float(row[c] or 0) for c in row if c.startswith("lost_"))
+            terms = sum(float(row[c] or 0) for c in row if c.startswith("lost_") and not c.endswith(("_low", "_high")))
             self.assertAlmostEqual(terms, float(row["lost"]), delta=1e-9)
+            for term in ("lost", "lost_compute_slowdown", "lost_remainder"):
+                self.assertLessEqual(float(row[f"{term}_low"]), float(row[f"{term}_high"]), term)
 
     def arms(self):
         """Of a covered arm the aggressor's span holds the victim's, in every sample and on every rank."""
@@ -62,6 +65,22 @@ class Measured(RunTest):
         for name in ("summary", "samples"):
             header = (self.out / f"{name}.csv").read_text().split("\n", 1)[0]
             self.assertEqual([column["name"] for column in about["tables"][name]["columns"]], header.split(","))
+
+    def machine(self):
+        """What the run says of the machine: memory and launch cost, with interval and origin."""
+        described = self.out.parent / "machine.json"
+        made = run(MACHINE, self.out, "--out", described)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        description = json.loads(described.read_text())
+        rates = {rate["name"]: rate for rate in description["rates"]}
+        (origin,) = description["origins"]
+        for name in ("memory", "kernel"):
+            self.assertEqual(rates[name]["origin"], origin["id"])
+        self.assertEqual(origin["kind"], "measured")
+        cost = rates["kernel"]["rate"]
+        self.assertLess(0, cost["value"])
+        self.assertLessEqual(cost["low"], cost["value"])
+        self.assertLessEqual(cost["value"], cost["high"])
 
 
 class Studies(unittest.TestCase):

@@ -55,12 +55,14 @@ const Schema& schema() {
   return all;
 }
 
-Measured measure(const ContentionSpec& contention, Role victim = Role::compute, model::Rates rates = machine()) {
+Measured measure(const ContentionSpec& contention, Role victim = Role::compute, model::Rates rates = machine(),
+                 Launch launch = Launch::gated) {
   const auto backend = open_model(std::move(rates), contention.ranks);
   test::ScriptedClock clock;
   const std::atomic<bool> interrupted{false};
   MeasureOptions options;
   options.window = milliseconds(10);
+  options.launch = launch;
   Runner runner(*backend, clock, options, interrupted);
   CaseSpec spec = spec_of(contention, victim, 100);
   CaseResult result = runner.run(spec);
@@ -158,6 +160,39 @@ TEST(ContentionCase, APaceThatTheMachineDoesNotReachIsNoIntensity) {
             "--workers");
 }
 
+// A pass reads 2 arrays of half a GiB and writes one: 1.5 GiB of 1 TB/s' worth in 1.61 ms. Beside a stream at 0.5 TB/s
+// 1.5 TB/s are wanted of 1 TB/s: the model says 1.5 for both.
+TEST(ContentionCase, TheBandwidthModelIsWhatIsWantedOfWhatThereIs) {
+  const Measured m = measure(beside("elementwise:1GiB", "stream:500GB/s@1GiB"));
+  ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+  EXPECT_NEAR(real(m.row, "memory_bandwidth"), 1e12, 1e7);
+  EXPECT_NEAR(real(m.row, "bandwidth_model"), 1.5, 1e-4);
+  EXPECT_EQ(m.row.at("share_model"), Value());
+}
+
+// The host hands over each operation in 2 us, and 500 more take 1 ms more. What is handed over before the clock starts
+// costs the step nothing.
+TEST(ContentionCase, LaunchCostIsWhatOneOperationMoreCosts) {
+  model::Rates rates = machine();
+  rates.launch = microseconds(2);
+  const Measured live = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates, Launch::live);
+  ASSERT_TRUE(live.result.has_numbers()) << live.result.reason;
+  EXPECT_NEAR(real(live.row, "launch_cost"), 2e-6, 1e-12);
+  EXPECT_NEAR(real(live.row, "launch_cost_low"), 2e-6, 1e-12);
+  EXPECT_NEAR(real(live.row, "launch_cost_high"), 2e-6, 1e-12);
+  const Measured gated = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates);
+  EXPECT_NEAR(real(gated.row, "launch_cost"), 0, 1e-12);
+}
+
+TEST(ContentionCase, WhereNotBothWalkThroughArraysThereIsNoBandwidthModel) {
+  for (const char* victim : {"gemm:2560x1280x12800", "copy:1GiB"}) {
+    const Measured m = measure(beside(victim, victim[0] == 'g' ? "stream:10GB/s@1GiB" : "occupy:50"));
+    ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
+    EXPECT_EQ(m.row.at("bandwidth_model"), Value()) << victim;
+    EXPECT_EQ(m.row.at("memory_bandwidth"), Value()) << victim;
+  }
+}
+
 TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
   const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
   // Both begin together and slow each other twofold: 10 ms of each take 20 ms, all of it the critical side's.
@@ -166,6 +201,53 @@ TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
   EXPECT_NEAR(real(m.row, "lost_compute_slowdown") + real(m.row, "lost_comm_slowdown"), lost, 1e-6);
   EXPECT_NEAR(real(m.row, "lost_remainder"), 0, 1e-6);
   EXPECT_EQ(m.row.at("lost_clock_drop"), Value()) << "no instrument";
+}
+
+// In virtual time every round is the same: the interval of each term is a point, and the points are the terms.
+TEST(ContentionCase, EachTermHasTheIntervalOfItsRounds) {
+  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  for (const std::string term :
+       {"lost", "lost_dependencies", "lost_compute_slowdown", "lost_comm_slowdown", "lost_remainder"}) {
+    EXPECT_NEAR(real(m.row, term + "_low"), real(m.row, term), 1e-12) << term;
+    EXPECT_NEAR(real(m.row, term + "_high"), real(m.row, term), 1e-12) << term;
+  }
+}
+
+// Twenty rounds of 10 ms each side: in half of them the step takes 14 ms, in the other half 16 ms. What is lost is in
+// between 4 and 6 ms, and what did not vary does not: the victim covered always took 13 ms, s = 1.3.
+TEST(ContentionCase, ATermIsAsUncertainAsWhatItIsMadeOf) {
+  CaseSpec spec = spec_of(beside("copy:1GiB", "occupy:1"), Role::compute, 100);
+  std::vector<Sample> samples;
+  const auto add = [&](int round, std::string_view arm, double ms, double compute, double comm) {
+    Sample s;
+    s.round = round;
+    s.arm = arm;
+    s.step = milliseconds(ms);
+    s.ranks = {{Rank(0), milliseconds(ms), milliseconds(compute), milliseconds(comm), Seconds(0), Seconds(0)}};
+    samples.push_back(std::move(s));
+  };
+  for (int round = 0; round < 20; ++round) {
+    const double step = round % 4 < 2 ? 14 : 16;
+    add(round, "compute", 10, 10, std::nan(""));
+    add(round, "comm", 10, std::nan(""), 10);
+    add(round, "compute_loaded", 13, 13, 13);
+    add(round, "overlapped", step, step, 10);
+  }
+  const auto term = [&](const std::string& column) {
+    for (const OwnEstimate& own : spec.estimates) {
+      if (own.column == column) return estimate(samples, own.statistic, 1);
+    }
+    ADD_FAILURE() << column;
+    return Estimate{};
+  };
+  const Estimate lost = term("lost");
+  EXPECT_NEAR(lost.value, 5e-3, 1e-12);
+  EXPECT_NEAR(lost.interval.low, 4e-3, 0.1e-3);
+  EXPECT_NEAR(lost.interval.high, 6e-3, 0.1e-3);
+  const Estimate slowed = term("lost_compute_slowdown");
+  EXPECT_NEAR(slowed.value, 10e-3 * (1 - 1 / 1.3), 1e-12) << "both ran for 10 ms";
+  EXPECT_NEAR(slowed.interval.width(), 0, 1e-12);
+  EXPECT_NEAR(term("lost_remainder").interval.width(), lost.interval.width(), 1e-9);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ def pages(run: Run, case: str) -> list[Page]:
     frame.attrs = chosen.attrs
     absent = [column for column, _ in _TERMS if frame[column].isna().all()]
     captions = [
-        "Bars to the right and left of 0 add up to t_step - t_ideal, the black mark; t_ideal is max(t_compute, t_comm)."
+        "Bars to the right and left of 0 add up to t_step - t_ideal, the black mark (with its interval); "
+        "t_ideal is max(t_compute, t_comm)."
     ]
     if absent:
         said = ", ".join(column.removeprefix("lost_").replace("_", " ") for column in absent)
@@ -56,7 +57,7 @@ def pages(run: Run, case: str) -> list[Page]:
             captions=captions,
             rounds=derive.rounds_range(chosen),
             sources=derive.sources(chosen),
-            intervals=False,
+            intervals="lost_low" in frame,
             notes=[n for n in (derive.chosen_note(len(chosen), len(rows)), derive.without_numbers(summary)) if n],
         )
     ]
@@ -89,6 +90,8 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         right = np.where(part >= 0, right + part, right)
         left = np.where(part < 0, left + part, left)
     total = frame["lost"].to_numpy(dtype=float) / ideal
+    if "lost_low" in frame:
+        artists += style.interval(panel, "x", at, frame["lost_low"] / ideal, frame["lost_high"] / ideal, "black")
     artists += panel.plot(total, at, "|", color="black", ms=15, mew=2, label="t_step - t_ideal")
     artists.append(panel.axvline(0, color=style.REFERENCE, lw=1, label="_"))
     panel.set_yticks(at, [style.shorten(name, 60) for name in frame["name"]])
