@@ -12,6 +12,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "app/bench.hpp"
@@ -26,7 +27,7 @@ using namespace ovl;
 
 // What a user typed for one case, as typed: names and key are made of it.
 struct Asked {
-  std::string victim, aggressor, placement, channels, workers, sm_target, dtype, ranks, waiting, buffers;
+  std::string victim, aggressor, placement, channels, workers, sm_target, dtype, ranks, waiting, buffers, connections;
 };
 
 // A question about contention, and the lists that answer it where the user gives none: on cores, then on a GPU.
@@ -52,7 +53,7 @@ constexpr Study studies[] = {
       "stream:100GB/s@1GiB,stream:200GB/s@1GiB,stream:400GB/s@1GiB,stream:800GB/s@1GiB,stream:max@1GiB", "concurrent",
       "0", "0"}},
     {"placement",
-     {"gemm:512x512x512", "occupy:1,all_reduce:16MiB", "partitioned,shared_core", "0", "0"},
+     {"gemm:512x512x512", "occupy:1,all_reduce:16MiB", "partitioned,shared_core,smt_siblings", "0", "0"},
      {"gemm:8192x8192x8192", "all_reduce:256MiB", "concurrent,priority_comm,priority_compute,partitioned", "16", "0"}},
     {"sm_budget",
      {"gemm:512x512x512", "all_reduce:16MiB", "concurrent", "1,2,4", "0"},
@@ -102,6 +103,7 @@ std::vector<Asked> product(const AxisValues& axes, const Study& study, const Cas
   multiply(values(axes, "victim", usual.victim), &Asked::victim);
   multiply(values(axes, "channels", usual.channels), &Asked::channels);
   multiply(values(axes, "aggressor", usual.aggressor), &Asked::aggressor);
+  multiply(axes["connections"], &Asked::connections);
   return all;
 }
 
@@ -113,6 +115,32 @@ int parse_units(const std::string& text, std::string_view what, int least) {
                       fmt::format("it is {} or more", least), fmt::format("type for example --{} 8", what));
   }
   return value;
+}
+
+// Hardware queues between host and device. CUDA reads their number once in a process.
+constexpr const char* connections_variable = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+// The environment that a case is to be measured in; empty: this one.
+std::string connections_setting(const std::string& asked, const Description& backend) {
+  if (asked == of_the_study) return {};
+  constexpr std::int64_t most = 32;
+  const std::int64_t connections = parse_count("connections", asked, most);
+  if (backend.backend != "cuda") {
+    throw usage_error(fmt::format("connections {} on the {} backend", asked, backend.backend),
+                      "they are hardware queues between the host and a CUDA device",
+                      "leave --connections out, or type --backend cuda");
+  }
+  return fmt::format("{}={}", connections_variable, connections);
+}
+
+// What this process was started with; empty: not set, or of no meaning here.
+Value connections_of_this_process(const Description& backend) {
+  const char* value = backend.backend == "cuda" ? std::getenv(connections_variable) : nullptr;
+  std::int64_t connections = 0;
+  const std::string_view text = value == nullptr ? "" : value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), connections);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return {};
+  return connections;
 }
 
 CaseSpec make_case(const Asked& asked, const std::string& study, const CaseContext& context) {
@@ -139,14 +167,15 @@ CaseSpec make_case(const Asked& asked, const std::string& study, const CaseConte
   contention.memory = parse_enum<Memory>(asked.buffers);
 
   CaseSpec spec;
-  spec.name = fmt::format("contention/{}/{}/{}/{}/c{}/w{}/sm{}/{}/r{}/{}/{}", study, asked.victim, asked.aggressor,
+  spec.name = fmt::format("contention/{}/{}/{}/{}/c{}/w{}/sm{}/{}/r{}/{}/{}/q{}", study, asked.victim, asked.aggressor,
                           asked.placement, asked.channels, asked.workers, asked.sm_target, asked.dtype,
-                          contention.ranks, asked.waiting, asked.buffers);
+                          contention.ranks, asked.waiting, asked.buffers, asked.connections);
   spec.key = fmt::format(
       "contention study={} victim={} aggressor={} placement={} channels={} workers={} sm_target={} dtype={} ranks={} "
-      "waiting={} buffers={} transport={}",
+      "waiting={} buffers={} connections={} transport={}",
       study, asked.victim, asked.aggressor, asked.placement, asked.channels, asked.workers, asked.sm_target,
-      asked.dtype, contention.ranks, asked.waiting, asked.buffers, context.transport);
+      asked.dtype, contention.ranks, asked.waiting, asked.buffers, asked.connections, context.transport);
+  spec.environment = connections_setting(asked.connections, context.backend);
   spec.placement_name = asked.placement;
   spec.placement = parse_unordered(asked.placement, "here one side always begins before the other");
   spec.build = [contention](const Tuning& tuning) {
@@ -160,7 +189,8 @@ CaseSpec make_case(const Asked& asked, const std::string& study, const CaseConte
                 {"aggressor", asked.aggressor},
                 {"dtype", asked.dtype},
                 {"workers", std::int64_t{contention.workers}},
-                {"sm_target", std::int64_t{contention.sm_target}}};
+                {"sm_target", std::int64_t{contention.sm_target}},
+                {"device_connections", connections_of_this_process(context.backend)}};
   if (aggressor.kind == LoadKind::stream) spec.asked.emplace_back("units_held", std::int64_t{contention.workers});
   if (only_holds(aggressor)) spec.asked.emplace_back("units_held", std::int64_t{aggressor.units});
   // On the host a side runs on the cores of its lane, however many the others are.
@@ -177,6 +207,8 @@ std::vector<Column> columns() {
       {"dtype", ColumnType::text, "", "of GEMMs and collectives"},
       {"workers", ColumnType::integer, "1", "SMs or cores of a stream"},
       {"sm_target", ColumnType::integer, "1", "SMs that a GEMM may count on; 0: all"},
+      {"device_connections", ColumnType::integer, "1",
+       "CUDA_DEVICE_MAX_CONNECTIONS that the process ran with; empty: not set (8), or no CUDA device"},
       {"units_held", ColumnType::integer, "1", "SMs or cores that an occupier or a stream asks to hold, on each rank"}};
   for (Column& column : contention_columns()) all.push_back(std::move(column));
   return all;
@@ -198,7 +230,10 @@ const Bench bench{
              dtype_axis("f32"),
              ranks_axis(),
              waiting_axis(),
-             buffers_axis()},
+             buffers_axis(),
+             {"connections",
+              "CUDA_DEVICE_MAX_CONNECTIONS, 1 to 32: a fresh process for each, for example 1,8,32; default: as it is",
+              of_the_study}},
     .columns = columns(),
     .cases =
         [](const AxisValues& axes, const CaseContext& context) {
@@ -209,7 +244,12 @@ const Bench bench{
           }
           return cases;
         },
-    .table = contention_table};
+    .table = contention_table,
+    .fresh_processes =
+        [](const AxisValues& axes) {
+          const std::vector<std::string>& asked = axes["connections"];
+          return std::any_of(asked.begin(), asked.end(), [](const std::string& c) { return c != of_the_study; });
+        }};
 
 }  // namespace
 

@@ -179,7 +179,7 @@ const Bench bench{
           return cases;
         },
     .table = ordering_table_text,
-    .may_hang = [](const AxisValues& axes) { return axes.on("run-anyway"); }};
+    .fresh_processes = [](const AxisValues& axes) { return axes.on("run-anyway"); }};
 
 }  // namespace
 

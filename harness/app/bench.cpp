@@ -64,8 +64,9 @@ std::int64_t parse_count(const std::string& axis, const std::string& text, std::
 Placement parse_unordered(const std::string& text, const std::string& held) {
   Placement placement = parse_placement(text);
   if (placement.order == LaunchOrder::concurrent) return placement;
-  throw usage_error("placement \"" + text + "\" sets an order", held,
-                    "use concurrent, priority_comm, priority_compute, partitioned, shared_core, copy_engine or graph");
+  throw usage_error(
+      "placement \"" + text + "\" sets an order", held,
+      "use concurrent, priority_comm, priority_compute, partitioned, shared_core, smt_siblings, copy_engine or graph");
 }
 
 Bytes parse_size(const std::string& text, DType dtype) {

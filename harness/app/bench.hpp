@@ -101,8 +101,9 @@ struct Bench {
   std::string ranks_axis = "ranks";
   // Whether the axes give every duration: then --backend auto is the model, which plays them exactly, on no machine.
   std::function<bool(const AxisValues&)> all_given = nullptr;
-  // Whether a case may hang on purpose: then all are measured in fresh processes, as with --launches.
-  std::function<bool(const AxisValues&)> may_hang = nullptr;
+  // Whether all cases are to be measured in fresh processes, as with --launches: where one may hang on purpose, or has
+  // an environment of its own (CaseSpec::environment).
+  std::function<bool(const AxisValues&)> fresh_processes = nullptr;
 };
 
 // Everything from the command line to the exit code.

@@ -25,6 +25,17 @@ namespace {
 
 bool known(const Row& row, const std::string& name) { return std::holds_alternative<double>(row.at(name)); }
 
+// This process's, with NAME=VALUE in the place of what it has under that name.
+std::vector<std::string> environment_with(const std::string& setting) {
+  const std::string name = setting.substr(0, setting.find('=') + 1);  // with the '='
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (name.empty() || !std::string_view(*variable).starts_with(name)) variables.emplace_back(*variable);
+  }
+  if (!setting.empty()) variables.push_back(setting);
+  return variables;
+}
+
 // Empty unless all rows have it.
 std::vector<double> column(const std::vector<const Row*>& rows, const std::string& name) {
   std::vector<double> values;
@@ -63,10 +74,15 @@ std::string watched_text(const Row& row) {
 
 }  // namespace
 
-LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, std::int64_t common_parent) {
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, const std::string& environment,
+                     std::int64_t common_parent) {
   std::vector<std::string> words = command_line;
   words.emplace_back("--launch-index");
   words.push_back(std::to_string(index));
+  if (!environment.empty()) {
+    words.emplace_back("--launch-environment");
+    words.push_back(environment);
+  }
   if (common_parent > 0) {
     words.emplace_back("--launch-parent");
     words.push_back(std::to_string(common_parent));
@@ -74,11 +90,15 @@ LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, st
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> variables = environment_with(environment);
+  std::vector<char*> envp;
+  for (std::string& variable : variables) envp.push_back(variable.data());
+  envp.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // a parent that is killed leaves nobody behind who goes on measuring
-    if (getppid() == parent) execv("/proc/self/exe", argv.data());
+    if (getppid() == parent) execve("/proc/self/exe", argv.data(), envp.data());
     _exit(127);
   }
   if (child < 0) throw failure(fmt::format("launch {} could not be started", index + 1), std::strerror(errno));

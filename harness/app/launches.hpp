@@ -18,11 +18,13 @@ struct LaunchEnd {
   std::string text;
 };
 
-// Runs this program again with the same command line as launch `index` of the run in --out, and waits. `parent` is
-// passed on as what the processes of one machine have in common (launched_by()); 0: nothing. Interrupts are
+// Runs this program again with the same command line as launch `index` of the run in --out, and waits. `environment`
+// (NAME=VALUE; empty: none) is set for it, and it measures the cases that want that. `parent` is passed on as what the
+// processes of one machine have in common (launched_by()); 0: nothing. Interrupts are
 // passed on to it, and it does not outlive this process for longer than a replay. Throws Error(failure) when it cannot
 // be started.
-LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, std::int64_t parent = 0);
+LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, const std::string& environment = "",
+                     std::int64_t parent = 0);
 
 // launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is
 // where as many further launches lie, all of them, in 95 % of cases (Student t over the launches' medians,

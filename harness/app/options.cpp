@@ -166,6 +166,7 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   int launch_index = -1;
   const OptionGroup hidden(app, "");
   hidden.whole("--launch-index", launch_index, 0, most, "");  // from the parent of --launches
+  hidden.text("--launch-environment", o.launch_environment, "");
   hidden.whole("--launch-parent", o.launch_parent, 0, std::numeric_limits<std::int64_t>::max(), "");
   add_config_file(app);
   app.footer(

@@ -34,6 +34,7 @@ struct Options {
   bool allow_debug = false;
   int launches = 1;
   std::optional<int> launch_index;  // this process is one of several launches that a parent started
+  std::string launch_environment;   // then: the cases that it measures are those that want this; empty: nothing else
   std::int64_t launch_parent = 0;   // then: the parent of that parent, which all of its machine share; 0: unknown
   MeasureOptions measure;
   bool timeline = false;

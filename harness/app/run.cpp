@@ -209,7 +209,7 @@ class Session {
  private:
   // Whether cases are measured in processes that this one starts.
   [[nodiscard]] bool fresh_processes() const {
-    return options_.launches > 1 || (bench_.may_hang && bench_.may_hang(options_.axes));
+    return options_.launches > 1 || (bench_.fresh_processes && bench_.fresh_processes(options_.axes));
   }
 
   [[nodiscard]] SessionOptions session_options() const {
@@ -262,7 +262,11 @@ class Session {
   }
 
   void open_directory() {
-    const nlohmann::json provenance = provenance_of(bench_, options_, description_, schema_, launcher_, processes_);
+    nlohmann::json provenance = provenance_of(bench_, options_, description_, schema_, launcher_, processes_);
+    // What differs between the processes of this run on purpose is in their rows.
+    for (const std::string& setting : environments()) {
+      provenance["identity"]["environment"].erase(setting.substr(0, setting.find('=')));
+    }
     require_equal(world_, "the build or environment", shared_identity(provenance));
     if (options_.out.empty()) return;
     if (description_.source == "emulated" && !options_.allow_debug) {
@@ -282,24 +286,35 @@ class Session {
     });
   }
 
-  // Those that have no row yet, as process 0 sees it.
-  std::vector<CaseSpec> open_cases(std::int64_t launch) {
+  // In the order of the cases, each once.
+  [[nodiscard]] std::vector<std::string> environments() const {
+    std::vector<std::string> all;
+    for (const CaseSpec& spec : cases_) {
+      if (std::find(all.begin(), all.end(), spec.environment) == all.end()) all.push_back(spec.environment);
+    }
+    return all;
+  }
+
+  // Of those that want this process's environment the ones that have no row yet, as process 0 sees it.
+  std::vector<CaseSpec> open_cases(const std::vector<CaseSpec>& mine, std::int64_t launch) {
     std::string open;  // a character for each case
-    for (const CaseSpec& spec : cases_) open += directory_ && directory_->finished(spec.key, launch) ? '0' : '1';
+    for (const CaseSpec& spec : mine) open += directory_ && directory_->finished(spec.key, launch) ? '0' : '1';
     open = world_.broadcast(open);
     std::vector<CaseSpec> cases;
-    for (std::size_t i = 0; i < cases_.size(); ++i) {
-      if (open.at(i) == '1') cases.push_back(cases_[i]);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (open.at(i) == '1') cases.push_back(mine[i]);
     }
     return cases;
   }
 
   void measure_cases(GoogleBenchmark& google) {
     const std::int64_t launch = options_.launch_index.value_or(0);
-    const std::vector<CaseSpec> open = open_cases(launch);
+    std::vector<CaseSpec> mine = cases_;
+    std::erase_if(mine, [&](const CaseSpec& spec) { return spec.environment != options_.launch_environment; });
+    const std::vector<CaseSpec> open = open_cases(mine, launch);
     ProgressLine progress(open.size(), !world_.decides());
-    if (open.size() < cases_.size()) {
-      progress.say(fmt::format("{} of {} cases are finished already", cases_.size() - open.size(), cases_.size()));
+    if (open.size() < mine.size()) {
+      progress.say(fmt::format("{} of {} cases are finished already", mine.size() - open.size(), mine.size()));
     }
     const auto selected =
         std::count_if(open.begin(), open.end(), [&](const CaseSpec& spec) { return google.selects(spec.name); });
@@ -438,9 +453,12 @@ class Session {
       if (world_.decides()) print_message(text);
     };
     for (int launch = 0; launch < options_.launches; ++launch) {
-      say(fmt::format("launch #{} of {}", launch, options_.launches));
-      while (!measure_launch(launch)) {
-        say(fmt::format("launch #{} again, without the case that hangs", launch));
+      for (const std::string& environment : environments()) {
+        const std::string with = environment.empty() ? "" : " with " + environment;
+        say(fmt::format("launch #{} of {}{}", launch, options_.launches, with));
+        while (!measure_launch(launch, environment)) {
+          say(fmt::format("launch #{} again{}, without the case that hangs", launch, with));
+        }
       }
     }
     if (options_.launches == 1) return;
@@ -448,9 +466,9 @@ class Session {
   }
 
   // Whether the launch came to its end; false: a case hung, and a fresh process can measure the others.
-  bool measure_launch(int launch) {
+  bool measure_launch(int launch, const std::string& environment) {
     const std::size_t finished = directory_ ? directory_->rows().size() : 0;
-    const LaunchEnd end = run_launch(options_.command_line, launch, parent_);
+    const LaunchEnd end = run_launch(options_.command_line, launch, environment, parent_);
     // The worst end of all processes is that of the launch.
     const int interrupted = static_cast<int>(ErrorKind::interrupted);
     const bool stopped = world_.maximum(interrupted_ || end.code == interrupted ? 1 : 0) > 0;
@@ -608,7 +626,7 @@ int run_bench(const Bench& bench, int argc, char** argv, const BackendRegistry& 
   return guarded("overlap-" + bench.name, [&] {
     std::optional<Options> options = parse_options(bench, argc, argv);
     if (!options) return 0;
-    const bool starts_others = bench.may_hang && bench.may_hang(options->axes) && !options->launch_index;
+    const bool starts_others = bench.fresh_processes && bench.fresh_processes(options->axes) && !options->launch_index;
     if (!starts_others || !options->out.empty()) return run_session(bench, *options, backends);
     const ScratchDirectory scratch(*options);
     return run_session(bench, *options, backends);

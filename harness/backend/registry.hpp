@@ -32,7 +32,7 @@ struct BackendEntry {
 
 // What a module and the library that loads it were compiled from: both name it, and must agree. The first part is the
 // version of overlapbench; the second counts changes of what a module sees, in this header and those that it includes.
-inline constexpr const char* module_version = "0.1.0 interface 2";
+inline constexpr const char* module_version = "0.1.0 interface 3";
 
 class BackendRegistry {
  public:

@@ -62,7 +62,7 @@ std::vector<std::string> nearest(std::string_view text, const std::vector<std::s
 
 Error unknown_value(std::string_view axis, std::string_view text, const std::vector<std::string>& known) {
   const std::string problem = std::string(axis) + " \"" + std::string(text) + "\" is unknown";
-  constexpr std::size_t few = 12;
+  constexpr std::size_t few = 16;
   if (known.size() <= few) {
     const auto close = nearest(text, known, 1);
     return usage_error(problem, "known are " + listed(known), close.empty() ? "" : "did you mean " + close[0] + "?");

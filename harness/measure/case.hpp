@@ -83,6 +83,9 @@ struct CaseSpec {
   std::string key;   // the requested options, canonical: the identity for resume, and with the seed of all randomness
   std::string placement_name;
   Placement placement;
+  // NAME=VALUE that a library reads only once in a process: the case is measured in a fresh one that has it, which its
+  // bench asks for (Bench::fresh_processes). Empty: as this process was started.
+  std::string environment;
   bool balance = false;
   bool tuned = true;  // false: one window is one step, however short
   // The schedule's program, not yet placed.

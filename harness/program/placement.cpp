@@ -34,6 +34,7 @@ constexpr Preset presets[] = {
     {"priority_compute", Axis::priority, [](Placement& p) { p.priority = Role::compute; }},
     {"partitioned", Axis::partition, [](Placement& p) { p.partition = Partition::by_role; }},
     {"shared_core", Axis::partition, [](Placement& p) { p.partition = Partition::by_rank; }},
+    {"smt_siblings", Axis::partition, [](Placement& p) { p.partition = Partition::siblings; }},
     {"copy_engine", Axis::transport, [](Placement& p) { p.transport = "copy"; }},
     {"graph", Axis::replay, [](Placement& p) { p.graph = true; }}};
 

@@ -29,7 +29,7 @@ struct Placement {
 };
 
 // concurrent, serial, comm_first, compute_first, event_chained, global_sync, priority_comm, priority_compute,
-// partitioned, shared_core, copy_engine, graph; or several joined by '+', at most one for each axis.
+// partitioned, shared_core, smt_siblings, copy_engine, graph; or several joined by '+', at most one for each axis.
 Placement parse_placement(std::string_view text);
 std::vector<std::string> placement_names();
 

@@ -44,13 +44,16 @@ struct EnumNames<Priority> {
 };
 
 // Which cores or SMs a lane may use. `automatic`: the backend's best layout. `by_role`: compute lanes of all ranks on
-// one set, communication lanes on the other. `by_rank`: all lanes of a rank on one set of its own.
-enum class Partition { automatic, by_role, by_rank };
+// one set, communication lanes on the other. `by_rank`: all lanes of a rank on one set of its own. `siblings`: the
+// lanes of a rank on one core of its own, compute on one of its hardware threads, communication on another.
+enum class Partition { automatic, by_role, by_rank, siblings };
 template <>
 struct EnumNames<Partition> {
   static constexpr std::string_view axis = "partition";
-  static constexpr std::pair<Partition, std::string_view> table[] = {
-      {Partition::automatic, "auto"}, {Partition::by_role, "by_role"}, {Partition::by_rank, "by_rank"}};
+  static constexpr std::pair<Partition, std::string_view> table[] = {{Partition::automatic, "auto"},
+                                                                     {Partition::by_role, "by_role"},
+                                                                     {Partition::by_rank, "by_rank"},
+                                                                     {Partition::siblings, "siblings"}};
 };
 
 // How a host lane waits for an event or a peer. Device lanes ignore it.

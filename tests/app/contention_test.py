@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import unittest
 
 from binaries import BUILD, QUICK, RunTest, run, table, words
@@ -85,7 +88,7 @@ class Measured(RunTest):
 
 class Studies(unittest.TestCase):
     def test_each_lists_its_cases(self):
-        for study, cases in (("matrix", 16), ("load_curve", 5), ("placement", 4), ("sm_budget", 3)):
+        for study, cases in (("matrix", 16), ("load_curve", 5), ("placement", 6), ("sm_budget", 3)):
             with self.subTest(study):
                 listed = run(CONTENTION, *HOST, "--study", study, "--list")
                 self.assertEqual(listed.returncode, 0, listed.stderr)
@@ -97,6 +100,21 @@ class Studies(unittest.TestCase):
         self.assertIn("occupy 1 for", dry.stdout)
 
 
+class Placement(unittest.TestCase):
+    def test_siblings_are_measured_or_say_what_is_missing(self):
+        line = "--victim gemm:64x64x64 --aggressor stream:max@64KiB --placement partitioned,smt_siblings --format csv"
+        ran = run(CONTENTION, *HOST, *QUICK, *words(line))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        _, siblings = csv.DictReader(io.StringIO(ran.stdout))
+        if siblings["status"] == "unsupported":
+            self.assertRegex(
+                siblings["reason"], r"core \d+ has no second hardware thread .* type --placement shared_core"
+            )
+        else:
+            compute, comm = re.findall(r"@(\d+)", siblings["layout"])
+            self.assertNotEqual(compute, comm)
+
+
 class BadInput(unittest.TestCase):
     def test_one_clear_error_each(self):
         cases = (
@@ -105,6 +123,8 @@ class BadInput(unittest.TestCase):
             ("--aggressor occupy:0", 2, ['"occupy:0" holds no whole number of SMs or cores']),
             ("--aggressor stream:4@1MiB", 2, ["has no pace", "type for example stream:4GB/s@64MiB"]),
             ("--victim gemm:64x64x64 --placement serial", 2, ['placement "serial" sets an order']),
+            ("--connections 8", 2, ["connections 8 on the host backend", "leave --connections out"]),
+            ("--connections 0", 2, ["connections"]),
             ("--workers 0", 2, ['workers "0" is not a number of SMs or cores']),
             ("--victim gemm:64x64x64 --aggressor occupy:1000", 3, ["to hold: ask for"]),
             (

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 import unittest
+from pathlib import Path
 
 from binaries import BUILD, PAIR, QUICK, run, words
 from emulated import CASE, environment, needs_emulation, pair, rows
+
+CONTENTION = BUILD / "bin" / "overlap-contention"
 
 
 @needs_emulation
@@ -43,7 +48,7 @@ class Bench(unittest.TestCase):
             *words("--backend cuda --victim gemm:32x32x32 --aggressor occupy:3,occupy:8,stream:max@64KiB"),
             *words("--workers 2 --format csv"),
             *QUICK,
-            program=BUILD / "bin" / "overlap-contention",
+            program=CONTENTION,
             sms="8",
         )
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -57,6 +62,38 @@ class Bench(unittest.TestCase):
 
 
 TWO_RANKS = [*CASE, *words("--ranks 2 --channels 4 --placement concurrent --format csv")]
+
+
+@needs_emulation
+class Connections(unittest.TestCase):
+    """What CUDA reads once in a process takes a process each, whose rows meet in one table."""
+
+    LINE = words("--backend cuda --victim gemm:32x32x32 --aggressor occupy:3 --connections default,1,8 --format csv")
+
+    def test_each_row_says_what_its_process_ran_with(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        env = environment(1, sms="8") | {"TMPDIR": scratch.name}
+        env.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+        ran = run(CONTENTION, *self.LINE, *QUICK, env=env)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        found = {re.search(r"connections=(\w+)", row["key"])[1]: row for row in rows(ran.stdout)}
+        self.assertEqual(
+            {asked: row["device_connections"] for asked, row in found.items()}, {"default": "", "1": "1", "8": "8"}
+        )
+        for row in found.values():
+            self.assertIn(row["status"], ("ok", "noisy"), row["reason"])
+        self.assertIn("launch #0 of 1 with CUDA_DEVICE_MAX_CONNECTIONS=8", ran.stderr)
+        self.assertEqual(list(Path(scratch.name).iterdir()), [], "what the processes shared is gone")
+
+    def test_finished_ones_are_not_measured_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = ["--out", str(Path(folder) / "run")]
+            for more in ([], ["--resume"]):
+                ran = run(CONTENTION, *self.LINE, *QUICK, *out, *more, env=environment(1, sms="8"))
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertEqual(len(rows(ran.stdout)), 3)
+            self.assertIn("1 of 1 cases are finished already", ran.stderr)
 
 
 @needs_emulation

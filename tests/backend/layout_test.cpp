@@ -54,6 +54,7 @@ TEST(Layout, Table) {
        "compute@0,0",
        true,
        false},
+      {"without second hardware threads, one core", {0, 1}, 1, pair(siblings), "compute@0 comm@0", true, false},
       {"one core for all", {5}, 2, pair(automatic), "compute@5,5 comm@5,5", true, true},
   };
   for (const Row& row : rows) {
@@ -62,6 +63,13 @@ TEST(Layout, Table) {
     EXPECT_EQ(layout.shared, row.shared) << row.what;
     EXPECT_EQ(layout.oversubscribed, row.oversubscribed) << row.what;
   }
+}
+
+// Two cores of two threads each, 0 with 4 and 1 with 5: a rank has a core, compute and communication a thread each.
+TEST(Layout, HardwareThreadsOfOneCore) {
+  const Layout layout = make_layout({0, 1}, 2, pair(Partition::siblings), {4, 5});
+  EXPECT_EQ(layout.text, "compute@0,1 comm@4,5");
+  EXPECT_FALSE(layout.shared) << "no thread has two lanes";
 }
 
 TEST(Layout, HelpersTakeCoresThatNoLaneUses) {

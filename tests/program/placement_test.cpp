@@ -44,9 +44,9 @@ std::pair<ErrorKind, std::string> error(const auto& act) {
 // ---- names ---------------------------------------------------------------------------------------------------------
 
 TEST(Placement, EachNameSetsOneAxis) {
-  EXPECT_THAT(placement_names(),
-              ElementsAre("concurrent", "serial", "comm_first", "compute_first", "event_chained", "global_sync",
-                          "priority_comm", "priority_compute", "partitioned", "shared_core", "copy_engine", "graph"));
+  EXPECT_THAT(placement_names(), ElementsAre("concurrent", "serial", "comm_first", "compute_first", "event_chained",
+                                             "global_sync", "priority_comm", "priority_compute", "partitioned",
+                                             "shared_core", "smt_siblings", "copy_engine", "graph"));
   EXPECT_EQ(parse_placement("concurrent").order, LaunchOrder::concurrent);
   EXPECT_EQ(parse_placement("serial").order, LaunchOrder::serial);
   EXPECT_EQ(parse_placement("comm_first").order, LaunchOrder::comm_first);
@@ -57,6 +57,7 @@ TEST(Placement, EachNameSetsOneAxis) {
   EXPECT_EQ(parse_placement("priority_compute").priority, Role::compute);
   EXPECT_EQ(parse_placement("partitioned").partition, Partition::by_role);
   EXPECT_EQ(parse_placement("shared_core").partition, Partition::by_rank);
+  EXPECT_EQ(parse_placement("smt_siblings").partition, Partition::siblings);
   EXPECT_EQ(parse_placement("copy_engine").transport, "copy");
   EXPECT_TRUE(parse_placement("graph").graph);
 }
@@ -84,7 +85,7 @@ TEST(Placement, AxesCombineInAnyOrder) {
 TEST(Placement, AnUnknownNameIsAUsageErrorThatOffersTheNearest) {
   const std::string known =
       "known are concurrent, serial, comm_first, compute_first, event_chained, global_sync, priority_comm, "
-      "priority_compute, partitioned, shared_core, copy_engine, graph; did you mean ";
+      "priority_compute, partitioned, shared_core, smt_siblings, copy_engine, graph; did you mean ";
   const auto parse = [](std::string_view text) { return error([&] { (void)parse_placement(text); }); };
   EXPECT_EQ(parse("partitoned"),
             std::pair(ErrorKind::usage, "placement \"partitoned\" is unknown: " + known + "partitioned?"));
@@ -127,6 +128,7 @@ TEST(Placement, FieldsAreSetAndNothingElse) {
   expect("priority_compute", [](Program& p) { p.lanes[0].priority = Priority::high; });
   expect("partitioned", [](Program& p) { p.lanes[0].partition = p.lanes[1].partition = Partition::by_role; });
   expect("shared_core", [](Program& p) { p.lanes[0].partition = p.lanes[1].partition = Partition::by_rank; });
+  expect("smt_siblings", [](Program& p) { p.lanes[0].partition = p.lanes[1].partition = Partition::siblings; });
   expect("copy_engine", [](Program& p) { p.communicators[0].transport = "copy"; });
   expect("graph", [](Program& p) { p.graph = true; });
   expect("graph+priority_comm", [](Program& p) {

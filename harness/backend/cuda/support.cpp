@@ -146,6 +146,9 @@ std::string lane_reason(const Program& program) {
     if (lane.partition == Partition::by_rank) {
       return "shared_core has no meaning on a device: a rank's lanes share its SMs anyway";
     }
+    if (lane.partition == Partition::siblings) {
+      return "smt_siblings has no meaning on a device: its SMs have no hardware threads to place lanes on";
+    }
     if (lane.waiting != Lane{}.waiting) {
       return "waiting " + std::string(name(lane.waiting)) +
              " has no meaning on a device, whose lanes do not wait on the host: leave --waiting out";

@@ -99,7 +99,7 @@ Case::Case(Session& session, std::vector<Program> arms, Data data, std::uint64_t
   }
   const int sharing = neighbours == nullptr ? first.ranks : neighbours->on_cores();
   const std::size_t place = neighbours == nullptr ? 0 : static_cast<std::size_t>(neighbours->place());
-  const Layout layout = make_layout(session_.cores(), sharing, wishes);
+  const Layout layout = make_layout(session_.cores(), sharing, wishes, session_.siblings());
   shared_cores_ = layout.shared;
   std::vector<std::vector<int>> cores;  // by rank and lane; lanes without work stay where nobody looks
   std::vector<std::vector<std::vector<int>>> helper_cores;

@@ -48,7 +48,8 @@ std::string describe(const std::vector<LaneWish>& lanes, const std::vector<std::
 
 }  // namespace
 
-Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<LaneWish>& lanes) {
+Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<LaneWish>& lanes,
+                   const std::vector<int>& siblings) {
   require(!cores.empty(), "a layout needs a core");
   const auto rank_count = static_cast<std::size_t>(ranks);
   const std::size_t threads = thread_count(rank_count, lanes);
@@ -66,6 +67,12 @@ Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<L
       const std::size_t nth = r * lanes.size() + l;
       switch (lanes[l].partition) {
         case Partition::by_rank: placed.push_back(cores[r % cores.size()]); break;
+        case Partition::siblings: {
+          const std::size_t core = r % cores.size();
+          const int sibling = core < siblings.size() ? siblings[core] : -1;
+          placed.push_back(lanes[l].role == Role::communication && sibling >= 0 ? sibling : cores[core]);
+          break;
+        }
         case Partition::by_role: placed.push_back(core_by_role(cores, lanes[l].role, nth_of_role)); break;
         case Partition::automatic:
           placed.push_back(!core_each && two_roles ? core_by_role(cores, lanes[l].role, nth_of_role)

@@ -30,10 +30,13 @@ struct Layout {
 
 // `cores` are the operating system's numbers, at least one. Lanes that ask for
 //   by_rank    share core r mod C with all such lanes of their rank r;
+//   siblings   likewise, but communication on that core's other hardware thread (where it has none: on the same one);
 //   by_role    compute: spread over the first half of the cores (the larger one), communication: over the rest;
 //   automatic  a core each while there are enough; otherwise as by_role where both roles exist, else in turn.
 // Helpers take cores that no lane uses, or their lane's own when there are none; those of a lane that wants them apart
 // take the other cores then.
-Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<LaneWish>& lanes);
+// `siblings`: of each core the number of its second hardware thread, -1 where it has none; empty: none has.
+Layout make_layout(const std::vector<int>& cores, int ranks, const std::vector<LaneWish>& lanes,
+                   const std::vector<int>& siblings = {});
 
 }  // namespace ovl::host

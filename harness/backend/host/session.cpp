@@ -218,6 +218,12 @@ std::string Session::reason_for(const Program& program, const Communicator& comm
   return {};
 }
 
+std::vector<int> Session::siblings() const {
+  std::vector<int> siblings;
+  for (const int core : cores_) siblings.push_back(topology_.sibling(core));
+  return siblings;
+}
+
 Support Session::supports(const Program& program) const {
   if (program.graph) return {"the host backend has no graphs to capture a replay in"};
   if (neighbours_ != nullptr && program.ranks != neighbours_->ranks()) {
@@ -230,6 +236,15 @@ Support Session::supports(const Program& program) const {
   if (program.lanes.empty()) return {"the program has no lane"};
   for (const Lane& lane : program.lanes) {
     if (lane.priority != Priority::normal) return {"host threads of one process share one priority"};
+    if (lane.partition == Partition::siblings) {
+      const std::vector<int> threads = siblings();
+      const auto lone = std::find(threads.begin(), threads.end(), -1);
+      if (lone != threads.end()) {
+        return {"core " + std::to_string(cores_[static_cast<std::size_t>(lone - threads.begin())]) +
+                " has no second hardware thread that this process may use: type --placement shared_core for one thread "
+                "that both share"};
+      }
+    }
     if (neighbours_ != nullptr && lane.waiting == Waiting::block) {
       return {"MPI has no call that sleeps until a message is there: type --waiting yield or spin"};
     }

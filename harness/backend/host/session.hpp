@@ -41,6 +41,8 @@ class Session final : public Backend {
   void run_on(const std::vector<Job>& jobs);
 
   [[nodiscard]] const std::vector<int>& cores() const { return cores_; }
+  // Of each core, as make_layout() takes them.
+  [[nodiscard]] std::vector<int> siblings() const;
   // nullptr: the ranks are threads of this process.
   [[nodiscard]] const Neighbours* neighbours() const { return neighbours_.get(); }
   // Ends with an error on all processes when it does on one.

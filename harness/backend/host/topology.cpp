@@ -65,6 +65,17 @@ std::vector<int> Topology::cores() const {
   return cores;
 }
 
+int Topology::sibling(int core) const {
+  const hwloc_obj_t thread = hwloc_get_pu_obj_by_os_index(topology_.get(), static_cast<unsigned>(core));
+  const hwloc_obj_t whole =
+      thread == nullptr ? nullptr : hwloc_get_ancestor_obj_by_type(topology_.get(), HWLOC_OBJ_CORE, thread);
+  if (whole == nullptr) return -1;
+  const Bitmap others(hwloc_bitmap_dup(whole->cpuset));
+  hwloc_bitmap_and(others.get(), others.get(), process_affinity(topology_.get()).get());
+  hwloc_bitmap_clr(others.get(), static_cast<unsigned>(core));
+  return hwloc_bitmap_first(others.get());
+}
+
 bool Topology::allowed(int core) const {
   return core >= 0 && hwloc_bitmap_isset(process_affinity(topology_.get()).get(), static_cast<unsigned>(core)) != 0;
 }

@@ -23,6 +23,8 @@ class Topology {
   // One hardware thread a core, operating system numbers, ascending: those in the process's affinity mask and cgroup,
   // and no more than the cgroup's CPU quota pays for.
   [[nodiscard]] std::vector<int> cores() const;
+  // The hardware thread of the same core that we may use beside this one; -1: none.
+  [[nodiscard]] int sibling(int core) const;
   // Whether the affinity mask lets us run there (any hardware thread).
   [[nodiscard]] bool allowed(int core) const;
   // Throws Error(failure) naming the core.

@@ -125,6 +125,10 @@ class ModelBackend final : public Backend {
     if (program.ranks < 1 || program.ranks > most_ranks) {
       return fmt::format("{} ranks: the model plays 1 to {}", program.ranks, most_ranks);
     }
+    if (std::any_of(program.lanes.begin(), program.lanes.end(),
+                    [](const Lane& lane) { return lane.partition == Partition::siblings; })) {
+      return "the model does not know what the hardware threads of a core share";
+    }
     for (const Communicator& comm : program.communicators) {
       if (std::find(transports.begin(), transports.end(), comm.transport) == transports.end()) {
         return fmt::format("the model has no transport \"{}\"; it has {}", comm.transport, fmt::join(transports, ", "));
