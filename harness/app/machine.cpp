@@ -166,10 +166,10 @@ ComparedValue middle_case(std::vector<ComparedValue> cases) {
 void add_launch_costs(Machine& machine, const LoadedRun& run, const std::string& origin) {
   std::map<std::string, std::map<std::int64_t, std::vector<ComparedValue>>> costs;  // by rate and launch
   for (const Row& row : run.rows("summary")) {
-    const double cost = number_in(row, "launch_cost");
-    if (!has_numbers(row) || !(cost > 0)) continue;  // one that jitter made negative is no cost
+    const Interval interval{number_in(row, "launch_cost_low"), number_in(row, "launch_cost_high")};
+    if (!has_numbers(row) || !(interval.low > 0)) continue;  // what may as well be nothing tells no cost
     costs[text_in(row, "launch_mode") == "live" ? "launch" : "kernel"][whole_in(row, "launch").value_or(0)].push_back(
-        {cost, {number_in(row, "launch_cost_low"), number_in(row, "launch_cost_high")}});
+        {number_in(row, "launch_cost"), interval});
   }
   for (const auto& [name, launches] : costs) {
     if (has_rate(machine, name)) continue;
@@ -177,10 +177,11 @@ void add_launch_costs(Machine& machine, const LoadedRun& run, const std::string&
     Interval within;
     for (const auto& [launch, cases] : launches) {
       const ComparedValue one = middle_case(cases);
-      if (values.empty()) within = {std::max(0.0, one.interval.low), one.interval.high};
+      if (values.empty()) within = one.interval;
       values.push_back(one.value);
     }
     const ComparedValue e = compared_value(values, within);
+    if (!(e.interval.low > 0)) continue;
     machine.rates.push_back({name, origin, {e.value, e.interval}});
   }
 }

@@ -34,7 +34,7 @@ struct Rule {
 
 // Slowdowns begin to count where they exceed what jitter alone makes of 1.
 constexpr Rule rules[] = {
-    {"lanes_serialised", 1.2, "", "operations on two streams of one device run in turn, so nothing overlaps",
+    {"lanes_serialised", 1.2, "", "operations on two streams of one device wait for each other (2: all of them)",
      "unset CUDA_DEVICE_MAX_CONNECTIONS or set it to 8 (32 for many streams)"},
     {"lanes_a_connection", 1, "",
      "streams share a hardware queue: what is issued later waits for what was issued before it",
