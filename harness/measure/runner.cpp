@@ -55,7 +55,7 @@ bool does_work(const Program& program) {
 }
 
 // A pair of GEMM and collective, from the times of windows that had `last`: the shorter part should fill the window,
-// but the longer must not fill more than ten.
+// but the longer must not fill more than two, or a case with little communication gets few rounds in its time.
 Tuning tuned_pair(const Tuning& last, double compute, double comm, Seconds window, bool balance) {
   if (!(compute > 0 && comm > 0)) return last;
   const auto repeats = static_cast<double>(last.repeats);
@@ -65,7 +65,7 @@ Tuning tuned_pair(const Tuning& last, double compute, double comm, Seconds windo
   if (balance) next.gemm_repeat = std::max<std::int64_t>(1, std::llround(one_comm / one_gemm));
   const double balanced = one_gemm * static_cast<double>(next.gemm_repeat);
   const double wanted = std::ceil(window.value() / std::min(balanced, one_comm));
-  const double most = std::floor(10 * window.value() / std::max(balanced, one_comm));
+  const double most = std::floor(2 * window.value() / std::max(balanced, one_comm));
   next.repeats = static_cast<std::int64_t>(std::clamp(std::min(wanted, most), 1.0, 10000.0));
   return next;
 }
