@@ -726,7 +726,7 @@ TEST(Runner, WhatThePlacementPutsInTurnIsNotHidden) {
 // work, so the record of both lanes ends there, and nothing seems to stand alone that did not.
 TEST(Runner, TheRecordOfAllLanesEndsWhereTheFirstOneIsCut) {
   MeasureOptions options = few();
-  options.window = microseconds(100);
+  options.window = microseconds(500);
   const auto script = constant(microseconds(1), microseconds(10), microseconds(1), microseconds(10));
   const CaseResult r = measure(script, options).result;
   ASSERT_GT(r.summary.tuning.repeats, 90);
