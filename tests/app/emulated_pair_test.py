@@ -34,7 +34,7 @@ class OneProcess(RunTest):
 
     def test_more_than_a_queue_holds(self):
         """The gate opens early, and the row says so."""
-        ran = pair(*CASE, *words("--window 100ms --placement concurrent --format csv"), gpus=2)
+        ran = pair(*CASE, *words("--window 1s --placement concurrent --format csv"), gpus=2)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         for row in rows(ran.stdout):
             self.assertGreater(int(row["repeats"]), 600)
