@@ -92,6 +92,10 @@ std::string text_of_file(const std::string& path) {
     throw usage_error(printable(path, 200) + " is a directory", "",
                       "name the logs in it: " + printable(path, 200) + "/*");
   }
+  const bool device = status.type() == fs::file_type::character || status.type() == fs::file_type::block;
+  if (device && path != "-") {  // such as /dev/zero, which has no end
+    throw usage_error(printable(path, 200) + " is a device", "", "name a log, or - for standard input");
+  }
   return read_text(file);
 }
 

@@ -145,6 +145,7 @@ class Refusals(ImportTest):
         self.refuse(text="no file is named; type overlap-import FILE...")
         self.refuse(self.folder / "none", text="there is no file")
         self.refuse(self.folder, text="is a directory")
+        self.refuse("/dev/zero", text="is a device")
 
     def test_words_that_are_not_known(self):
         log = self.file("log", LOG)
