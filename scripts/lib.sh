@@ -45,6 +45,7 @@ TEST_PACKAGES='
 libgtest-dev        -           GoogleTest
 libgmock-dev        -           GoogleTest
 python3-venv        -           keeps the Python test tools in .venv
+python3-pytest      -           plots with the pandas and matplotlib of the system, which the quickstart takes
 libopenmpi-dev      -           the mpi transport, over Open MPI
 openmpi-bin         mpiexec.openmpi  starts its processes
 libmpich-dev        -           the mpi transport, over MPICH
