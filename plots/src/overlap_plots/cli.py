@@ -60,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         "sources", metavar="SOURCE", nargs="+", type=Path, help="a run, a machine.json, or a folder of descriptions"
     )
     together.add_argument("--figure", metavar="NAME", nargs="+", action="extend", default=[], help="only these")
-    together.add_argument("--out", metavar="DIR", type=Path, default=Path("comparison"), help="where to (default comparison)")
+    together.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("comparison"), help="where to (default comparison)"
+    )
     together.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
     together.set_defaults(run_command=_compare)
 
