@@ -66,8 +66,20 @@ std::vector<Asked> product(const AxisValues& axes) {
 int parse_chunks(const Asked& asked, bool any_interleaved) {
   const bool interleaved = parse_enum<PipelineSchedule>(asked.schedule) == PipelineSchedule::interleaved;
   if (asked.chunks == "default") return interleaved ? 2 : 1;
-  const auto chunks = static_cast<int>(parse_count("chunks", asked.chunks, 1024));
+  const auto chunks = static_cast<int>(parse_count("chunks", asked.chunks, 64));
   return interleaved || !any_interleaved ? chunks : 1;
+}
+
+// A pipeline is checked whole before it runs, which takes longer than the number of its operations grows.
+constexpr std::int64_t most_forwards = 8192;
+
+void require_size(const PipelineShape& shape) {
+  const std::int64_t forwards = std::int64_t{shape.stages} * shape.microbatches * shape.chunks;
+  if (forwards <= most_forwards) return;
+  throw usage_error(fmt::format("{} stages, {} microbatches and {} chunks are {} forward passes", shape.stages,
+                                shape.microbatches, shape.chunks, forwards),
+                    fmt::format("a pipeline of at most {} is checked in reasonable time", most_forwards),
+                    "take fewer of one of them; the bubble depends on microbatches / stages");
 }
 
 // A core a stage where lanes are threads: a compute lane that waits leaves it to its transfers.
@@ -157,12 +169,12 @@ void with_durations(CaseSpec& spec, const Asked& asked, const PipelineShape& sha
 
 CaseSpec make_case(const Asked& asked, bool any_interleaved, const CaseContext& context) {
   const std::optional<PipelineCosts> costs = parse_costs(asked);
-  const PipelineShape shape{.schedule = parse_enum<PipelineSchedule>(asked.schedule),
-                            .stages = asked.stages == "default"
-                                          ? context.ranks
-                                          : static_cast<int>(parse_count("stages", asked.stages, 1 << 20)),
-                            .microbatches = static_cast<int>(parse_count("microbatches", asked.microbatches, 1 << 20)),
-                            .chunks = parse_chunks(asked, any_interleaved)};
+  const PipelineShape shape{
+      .schedule = parse_enum<PipelineSchedule>(asked.schedule),
+      .stages = asked.stages == "default" ? context.ranks : static_cast<int>(parse_count("stages", asked.stages, 1024)),
+      .microbatches = static_cast<int>(parse_count("microbatches", asked.microbatches, 2048)),
+      .chunks = parse_chunks(asked, any_interleaved)};
+  require_size(shape);
   const std::string placement = placement_of(asked, context);
   CaseSpec spec;
   const std::string pipeline =

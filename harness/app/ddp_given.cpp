@@ -39,8 +39,12 @@ CaseSpec make_case(const Asked& asked, const CaseContext& context) {
   const DdpWhatIf what_if{.backward = parse_duration("--backward", asked.backward),
                           .wire = parse_duration("--wire-time", asked.wire, true),
                           .alpha = parse_duration("--alpha", asked.alpha, true),
-                          .buckets = parse_count("equal-buckets", asked.buckets, 1'000'000)};
+                          .buckets = parse_count("equal-buckets", asked.buckets, 10'000)};
   const Bytes bytes = parse_bytes(asked.bytes);
+  if (what_if.buckets > bytes.value()) {
+    throw usage_error(fmt::format("equal-buckets {} of {} are less than a byte each", asked.buckets, asked.bytes),
+                      "a bucket holds at least one", "take fewer --equal-buckets or more --gradient-bytes");
+  }
 
   CaseSpec spec;
   spec.name =

@@ -30,10 +30,13 @@ const Transformer& dense_model(std::string_view name) {
   throw unknown_value("model", name, known);
 }
 
-std::int64_t count(std::string_view digits, std::string_view what, std::string_view text) {
+// More layers than any model has: what is checked of a schedule grows faster than their number.
+constexpr std::int64_t most_layers = 1024;
+constexpr std::int64_t most_tokens = std::int64_t{1} << 24;
+
+std::int64_t count(std::string_view digits, std::string_view what, std::int64_t most, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  constexpr std::int64_t most = std::int64_t{1} << 24;
   if (error != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > most) {
     throw usage_error(fmt::format("\"{}\" in \"{}\" is not a number of {}", digits, text, what),
                       fmt::format("it is a whole number from 1 to {}", most), example);
@@ -69,14 +72,15 @@ Layers parse_layers(std::string_view text, double scale) {
   const std::string_view rest = text.substr(colon + 1);
   const std::size_t at = rest.find('@');
   const std::int64_t kv = model.hidden / model.heads * model.kv_heads;
-  return {.model = std::string(model.name),
-          .count = count(rest.substr(0, at), "layers", text),
-          .tokens = at == std::string_view::npos ? model.tokens : count(rest.substr(at + 1), "tokens", text),
-          .hidden = scaled(model.hidden, scale),
-          .qkv = scaled(model.hidden + 2 * kv, scale),
-          .inner = scaled(model.ffn, scale),
-          .gated = model.gated,
-          .biased = model.biased};
+  return {
+      .model = std::string(model.name),
+      .count = count(rest.substr(0, at), "layers", most_layers, text),
+      .tokens = at == std::string_view::npos ? model.tokens : count(rest.substr(at + 1), "tokens", most_tokens, text),
+      .hidden = scaled(model.hidden, scale),
+      .qkv = scaled(model.hidden + 2 * kv, scale),
+      .inner = scaled(model.ffn, scale),
+      .gated = model.gated,
+      .biased = model.biased};
 }
 
 Flops forward_flops(const Layers& layers) {

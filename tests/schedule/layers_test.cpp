@@ -72,7 +72,7 @@ TEST(Layers, SayWhatIsWrong) {
             "layers \"gpt2-small\" do not say how many: it takes a model and a number; type for example --layers "
             "gpt2-small:4@256");
   EXPECT_EQ(error_text([] { parse_layers("gpt2-small:0", 1); }),
-            "\"0\" in \"gpt2-small:0\" is not a number of layers: it is a whole number from 1 to 16777216; type for "
+            "\"0\" in \"gpt2-small:0\" is not a number of layers: it is a whole number from 1 to 1024; type for "
             "example --layers gpt2-small:4@256");
   EXPECT_EQ(error_text([] { parse_layers("gpt2-small:2@x", 1); }),
             "\"x\" in \"gpt2-small:2@x\" is not a number of tokens: it is a whole number from 1 to 16777216; type for "
