@@ -93,6 +93,7 @@ def test_a_figure_without_data_is_skipped_unless_asked_for(tmp_path: Path, capsy
     status, _, err = run_main(capsys, "render", run, "--format", "png")
     assert status == 0
     assert "timeline of run is not drawn: neither operations.csv nor timeline/*.json holds an operation" in err
+    assert len([line for line in err.splitlines() if "has not the columns of" in line and "pipeline" in line]) == 1
     status, out, _ = run_main(capsys, "render", run, "--format", "png", "--figure", "timeline", "stretch")
     assert status == 1
     assert out.splitlines() == [str(run / "plots" / "stretch.png")]

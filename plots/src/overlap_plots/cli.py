@@ -110,8 +110,12 @@ def _render(options: argparse.Namespace) -> int:
             raise RunError(
                 f'no case of {run.directory} holds "{options.case}"; the keys are in its summary.csv', status=2
             )
+        of_others = []  # figures of other benches' columns: one line, unless they were asked for
         for name, figure in figures.items():
             why = registry.missing(figure, run)
+            if why and not asked:
+                of_others.append(name)
+                continue
             try:
                 if why:
                     raise Absent(why)
@@ -123,6 +127,8 @@ def _render(options: argparse.Namespace) -> int:
             except Absent as absent:
                 print(f"overlap-plots: {name} of {run.name} is not drawn: {absent}", file=sys.stderr)
                 failed = failed or bool(asked)
+        if of_others:
+            print(f"overlap-plots: {run.name} has not the columns of {', '.join(of_others)}", file=sys.stderr)
     return 1 if failed else 0
 
 
