@@ -110,7 +110,7 @@ def _render(options: argparse.Namespace) -> int:
             raise RunError(
                 f'no case of {run.directory} holds "{options.case}"; the keys are in its summary.csv', status=2
             )
-        of_others = []  # figures of other benches' columns: one line, unless they were asked for
+        of_others: list[str] = []  # figures of other benches' columns: one line, unless they were asked for
         for name, figure in figures.items():
             why = registry.missing(figure, run)
             if why and not asked:

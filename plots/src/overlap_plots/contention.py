@@ -34,7 +34,8 @@ def rows_of(run: Run, case: str, study: str, what: str) -> pd.DataFrame:
 def series(frame: pd.DataFrame, held: Sequence[str]) -> pd.Series[str]:
     """Which rows belong together: what they have in common of the given columns, said once a row."""
     varying = [column for column in held if frame[column].nunique() > 1] or list(held[:1])
-    return frame[varying].apply(lambda column: column.map(style.plain)).agg(" · ".join, axis=1)
+    said = pd.DataFrame({column: frame[column].map(style.plain) for column in varying})
+    return said.agg(" · ".join, axis=1)
 
 
 def pareto_front(cost: np.ndarray, gain: np.ndarray) -> list[int]:
