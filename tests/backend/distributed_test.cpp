@@ -220,14 +220,20 @@ TEST_P(Distributed, ContentsComeFromTheProcessOfTheRank) {
   test::ScriptedBackend alone(script, clock);
   const auto whole = alone.prepare(arms(), Data::exact, 1);
   static_cast<void>(whole->run(overlapped, {}));
+  std::vector<decltype(whole->contents(BufferId(0), Rank(0), 0))> contents;
+  std::vector<decltype(whole->fingerprint(BufferId(1), Rank(0), 0))> fingerprints;
+  for (int r = 0; r < 3; ++r) {
+    contents.push_back(whole->contents(BufferId(0), Rank(r), 0));
+    fingerprints.push_back(whole->fingerprint(BufferId(1), Rank(r), 0));
+  }
   EXPECT_THAT(run(GetParam(),
                   [&](Process p) {
                     const auto prepared = p.backend.prepare(arms(), Data::exact, 1);
                     prepared->run(overlapped, {});
-                    for (int r = 0; r < 3; ++r) {
-                      EXPECT_EQ(prepared->contents(BufferId(0), Rank(r), 0), whole->contents(BufferId(0), Rank(r), 0));
-                      EXPECT_EQ(prepared->fingerprint(BufferId(1), Rank(r), 0),
-                                whole->fingerprint(BufferId(1), Rank(r), 0));
+                    for (std::size_t r = 0; r < 3; ++r) {
+                      const Rank rank(static_cast<int>(r));
+                      EXPECT_EQ(prepared->contents(BufferId(0), rank, 0), contents[r]);
+                      EXPECT_EQ(prepared->fingerprint(BufferId(1), rank, 0), fingerprints[r]);
                     }
                     EXPECT_EQ(prepared->observed().size(), 3U);
                     EXPECT_EQ(p.backend.describe().device, std::to_string(p.world.size()) + " x a script");

@@ -164,16 +164,23 @@ struct Trace::Library {
       status = "not loaded: no " + file;
       return;
     }
-    Collected& all = collected();
+    decltype(Collected::next) next = nullptr;
+    decltype(Collected::dropped_records) dropped_records = nullptr;
     ready = fetch("cuptiGetVersion", version) && fetch("cuptiGetResultString", text) &&
             fetch("cuptiActivityRegisterCallbacks", register_callbacks) && fetch("cuptiActivityEnable", enable) &&
             fetch("cuptiActivityDisable", disable) && fetch("cuptiActivityFlushAll", flush) &&
             fetch("cuptiActivityPushExternalCorrelationId", push) &&
-            fetch("cuptiActivityPopExternalCorrelationId", pop) && fetch("cuptiActivityGetNextRecord", all.next) &&
-            fetch("cuptiActivityGetNumDroppedRecords", all.dropped_records);
+            fetch("cuptiActivityPopExternalCorrelationId", pop) && fetch("cuptiActivityGetNextRecord", next) &&
+            fetch("cuptiActivityGetNumDroppedRecords", dropped_records);
     if (!ready) {
       status = "not usable: " + file + " lacks a function";
       return;
+    }
+    {
+      Collected& all = collected();
+      const std::lock_guard lock(all.mutex);
+      all.next = next;
+      all.dropped_records = dropped_records;
     }
     std::uint32_t number = 0;
     if (accept(version(&number), "cuptiGetVersion")) status = fmt::format("loaded, version {}", number);
