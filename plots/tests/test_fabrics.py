@@ -317,5 +317,17 @@ def test_a_pair_run_and_a_description_have_no_common_picture_of_loads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = synthetic.build(tmp_path / "pair", synthetic.CASES[:1])
-    assert main(["compare", str(run), "--figure", "idle_loaded", "--out", str(tmp_path / "out")]) == 1
-    assert "idle_loaded is not drawn" in capsys.readouterr().err
+    folder = describe(tmp_path / "m", synthetic_collective.machine())
+    assert main(["compare", str(run), str(folder), "--figure", "idle_loaded", "--out", str(tmp_path / "out")]) == 1
+    err = capsys.readouterr().err
+    assert "no series of a collective in pair; compare runs of overlap-collective or overlap-import" in err
+    assert "idle_loaded is not drawn" in err
+
+
+def test_compare_without_any_series_is_one_line_and_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = synthetic.build(tmp_path / "pair", synthetic.CASES[:1])
+    assert main(["compare", str(run), "--out", str(tmp_path / "out")]) == 2
+    out, err = capsys.readouterr()
+    said = "no series of a collective in pair; compare runs of overlap-collective or overlap-import"
+    assert (out, err) == ("", f"overlap-plots: {said}\n")
+    assert not (tmp_path / "out").exists()

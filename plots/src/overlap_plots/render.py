@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Paper
 
 from overlap_plots import style
 from overlap_plots.load import RunError
-from overlap_plots.registry import Figure, Origin, Page
+from overlap_plots.registry import Drawing, Origin, Page
 
 FORMATS = ("png", "svg")
 
@@ -28,7 +28,7 @@ _SUBTITLE, _SMALL_PRINT = 9.0, 8.0  # sizes of letters, points
 _EDGE = 0.12  # inches left free at the edges of the paper
 
 
-def draw_page(figure: Figure, page: Page, origin: Origin) -> Paper:
+def draw_page(figure: Drawing, page: Page, origin: Origin) -> Paper:
     """The whole picture, not yet saved. Call within ``style.context()``."""
     width = page.size[0]
     header = _wrap(page.subtitle, width * _SMALL_PRINT / _SUBTITLE)
@@ -101,7 +101,7 @@ def save(paper: Paper, path: Path) -> None:
 
 
 def save_pages(
-    name: str, figure: Figure, pages: Sequence[Page], origin: Origin, out: Path, formats: Sequence[str]
+    name: str, figure: Drawing, pages: Sequence[Page], origin: Origin, out: Path, formats: Sequence[str]
 ) -> Iterator[Path]:
     """Draws and saves every page of a figure and yields the files."""
     try:
