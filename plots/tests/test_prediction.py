@@ -17,7 +17,7 @@ from synthetic import MS, Case
 from overlap_plots import style
 from overlap_plots.cli import main
 from overlap_plots.load import RunError, load_run
-from overlap_plots.prediction import cases, figure
+from overlap_plots.prediction import cases, figure, table
 from overlap_plots.registry import Absent, Together
 from overlap_plots.render import draw_page
 
@@ -108,11 +108,30 @@ def test_cases_of_one_run_are_listed_with_the_reason(tmp_path: Path) -> None:
     }
 
 
-def test_another_number_of_gemms_is_not_the_same_work(tmp_path: Path) -> None:
-    joined = join(tmp_path, changes=({"serial": {"gemm_repeat": 4}}, {"serial": {"gemm_repeat": 2}}))
-    assert list(joined.frame["name"]) == ["concurrent", "partitioned"]
-    (why,) = joined.apart.values()
-    assert why == ("not the same work: gemm_repeat 4 measured, 2 by the model; measure and predict without --balance")
+def test_with_another_number_of_gemms_only_communication_is_the_same_work(tmp_path: Path) -> None:
+    balanced = {"key": f"{MEASURED[1].key} balance=on"}
+    joined = join(
+        tmp_path, changes=({"serial": {"gemm_repeat": 4, **balanced}}, {"serial": {"gemm_repeat": 2, **balanced}})
+    )
+    (serial,) = joined.frame[joined.frame["name"] == "serial"].to_dict("records")
+    assert [math.isnan(serial[f"{q}_error"]) for q in ("t_step", "t_compute", "hidden_share")] == [True] * 3
+    assert serial["t_comm_error"] == pytest.approx(-0.5)
+    note = "other work, gemm_repeat 4 measured, 2 by the model (leave out --balance in both)"
+    assert list(joined.frame["note"]) == ["", note, ""]
+    assert table.left_out(joined) == [f"compared in part, {note}: {balanced['key']}"]
+    assert {error.quantity: error.cases for error in cases.errors(joined.frame)}["t_step"] == 2
+    page = figure.page(joined, {"seconds": "s"})
+    assert len(page.frame) == 2
+    assert page.notes == ["1 case of one run only, or of other work, not shown"]
+
+
+def test_a_number_that_nothing_compared_depends_on_is_not_said(tmp_path: Path) -> None:
+    """As overlap-collective's GEMM, which only covers the collective."""
+    blank = {"t_step": "", "t_compute": "", "hidden_share": ""}
+    measured, model = ({c.placement: {"gemm_repeat": n, **blank} for c in MEASURED} for n in (70, 1))
+    joined = join(tmp_path, changes=(measured, model))
+    assert list(joined.frame["t_comm_error"]) == pytest.approx([0, -0.5, 1])
+    assert list(joined.frame["note"]) == ["", "", ""]
 
 
 def test_of_several_launches_it_is_the_median_without_an_interval(tmp_path: Path) -> None:
@@ -158,6 +177,13 @@ def test_what_cannot_be_joined_is_said(
         join(tmp_path, measured, model)
     assert caught.value.status == 2
     assert "\n" not in str(caught.value)
+
+
+def test_cases_without_a_common_time_are_said(tmp_path: Path) -> None:
+    blank = dict.fromkeys((*cases.TIMES, cases.SHARE), "")
+    with pytest.raises(RunError, match="have nothing to compare: no time is in both") as caught:
+        join(tmp_path, changes=({case.placement: blank for case in MEASURED}, {}))
+    assert caught.value.status == 2
 
 
 # ---- the figure ------------------------------------------------------------------------------------------------------
@@ -206,7 +232,7 @@ def test_the_picture_stands_alone(tmp_path: Path) -> None:
     said = " ".join(text.get_text() for text in paper.texts).replace("\n", " ").replace("\u00a0", " ")
     for fact in (
         *("Step time: model over measurement — partly model, not measured", "run mine", "run model"),
-        *("synthetic $device$", "2000-01-01", "n = 7 rounds", "95 % intervals", "1 case of one run"),
+        *("synthetic $device$", "2000-01-01", "n = 7 rounds", "95 % intervals", "1 case of one run only"),
     ):
         assert fact in said
 
@@ -230,10 +256,10 @@ def test_the_command_prints_errors_lists_what_is_apart_and_writes_both(
     out = tmp_path / "out"
     assert main(["predicted", str(run), str(model), "--out", str(out), "--format", "svg"]) == 0
     said = capsys.readouterr()
-    table = [line.split() for line in said.out.splitlines()]
-    assert table[0] == "quantity cases median error median |error| worst of".split()
-    assert table[1] == "t_step 3 +10.0 % 25.0 % +50.0 % partitioned".split()
-    assert table[4] == "hidden_share 3 +0.0 pp 0.0 pp -50.0 pp partitioned".split()
+    rows = [line.split() for line in said.out.splitlines()]
+    assert rows[0] == "quantity cases median error median |error| worst of".split()
+    assert rows[1] == "t_step 3 +10.0 % 25.0 % +50.0 % partitioned".split()
+    assert rows[4] == "hidden_share 3 +0.0 pp 0.0 pp -50.0 pp partitioned".split()
     assert said.out.splitlines()[-2:] == [str(out / "predicted.csv"), str(out / "predicted.svg")]
     assert said.err == f"overlap-plots: not compared, only in mine: {Case('graph').key}\n"
     with (out / "predicted.csv").open(encoding="utf-8", newline="") as file:

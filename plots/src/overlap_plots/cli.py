@@ -185,10 +185,11 @@ def _predicted(options: argparse.Namespace) -> int:
             raise RunError(f"--out {options.out} lies in the run {run.name}; name a folder of its own", status=2)
     joined = cases.join(measured, model)
     print(table.text(cases.errors(joined.frame)), end="\n\n")
-    for key, why in list(joined.apart.items())[:_MOST_PROBLEMS]:
-        print(f"overlap-plots: not compared, {why}: {style.plain(key)}", file=sys.stderr)
-    if len(joined.apart) > _MOST_PROBLEMS:
-        print(f"overlap-plots: and {len(joined.apart) - _MOST_PROBLEMS} more, in predicted.csv", file=sys.stderr)
+    left_out = table.left_out(joined)
+    for line in left_out[:_MOST_PROBLEMS]:
+        print(f"overlap-plots: {line}", file=sys.stderr)
+    if len(left_out) > _MOST_PROBLEMS:
+        print(f"overlap-plots: and {len(left_out) - _MOST_PROBLEMS} more, in predicted.csv", file=sys.stderr)
     table.write(joined, options.out / "predicted.csv")
     print(options.out / "predicted.csv")
     try:

@@ -20,8 +20,13 @@ from overlap_plots.load import Run, RunError
 TIMES = ("t_step", "t_compute", "t_comm")  # s; their error is relative
 SHARE = "hidden_share"  # its error is a difference
 
-# What a run chose for itself: with another number of them it is other work.
-_CHOSEN = ("gemm_repeat", "compute_repeat", "comm_repeat")
+# How often a run repeats an operation in its window is its own choice: with another number of them these quantities are
+# of other work.
+_OF_REPEATS = {
+    "gemm_repeat": ("t_step", "t_compute", SHARE),
+    "compute_repeat": ("t_step", "t_compute", SHARE),
+    "comm_repeat": ("t_step", "t_comm", SHARE),
+}
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,14 @@ class Error:
 
 @dataclass(frozen=True)
 class Joined:
-    """``frame`` has a row a case of both runs: ``key``, ``model_key``, ``name``, ``series``; ``status``, ``source``,
-    ``launches`` and ``rounds`` of the measured one; and of each quantity q of TIMES and SHARE ``q``, ``q_low`` and
-    ``q_high`` (measured; of several launches their median without an interval), ``q_model`` and ``q_error``."""
+    """``frame`` has a row a case of both runs: ``key``, ``model_key``, ``name``, ``series``; ``note``, why a part of it
+    is not compared; ``status``, ``source``, ``launches`` and ``rounds`` of the measured one; and of each quantity q of
+    TIMES and SHARE ``q``, ``q_low`` and ``q_high`` (measured; of several launches their median without an interval),
+    ``q_model`` and ``q_error``."""
 
     frame: pd.DataFrame
     apart: Mapping[str, str]  # key of a case that was not compared -> why
+    shared: str  # what was asked for in all of them
 
 
 def join(measured: Run, model: Run) -> Joined:
@@ -66,11 +73,7 @@ def join(measured: Run, model: Run) -> Joined:
             apart[key] = f"{without[unable]} in {model.name}" if unable else f"only in {measured.name}"
             continue
         seen.add(other)
-        why = _difference(cases.loc[[key]].iloc[0], models.loc[[other]].iloc[0])
-        if why:
-            apart[key] = why
-        else:
-            found.append((key, other))
+        found.append((key, other))
     apart |= {key: f"{status} in {measured.name}" for key, status in _statuses(measured).items()}
     of_model = [*map(str, models.index), *without]
     apart |= {key: f"only in {model.name}" for key in of_model if key not in seen and key not in apart}
@@ -78,7 +81,12 @@ def join(measured: Run, model: Run) -> Joined:
         raise RunError(f"{measured.directory} and {model.directory} have no case to compare: {_why_none(apart)}", 2)
     ours = cases.loc[[key for key, _ in found]].reset_index()
     theirs = models.loc[[other for _, other in found]].reset_index()
-    return Joined(_compared(ours, theirs, rows), apart)
+    first = rows.drop_duplicates("key").set_index("key").loc[ours["key"]].reset_index()
+    frame = _compared(ours, theirs, first)
+    if frame[[f"{quantity}_error" for quantity in (*TIMES, SHARE)]].isna().all(axis=None):
+        why = next(filter(None, frame["note"]), "no time is in both")
+        raise RunError(f"{measured.directory} and {model.directory} have nothing to compare: {why}", 2)
+    return Joined(frame, apart, derive.shared_axes(first))
 
 
 def errors(frame: pd.DataFrame) -> list[Error]:
@@ -107,9 +115,9 @@ def _cases(rows: pd.DataFrame) -> pd.DataFrame:
     """Indexed by key: medians over launches, and the intervals of cases of one launch."""
     quantities = [*TIMES, SHARE]
     ends = [f"{quantity}_{end}" for quantity in quantities for end in ("low", "high")]
-    known = rows.reindex(columns=[*dict.fromkeys([*rows.columns, *quantities, *ends, *_CHOSEN])])
+    known = rows.reindex(columns=[*dict.fromkeys([*rows.columns, *quantities, *ends, *_OF_REPEATS])])
     of_case = known.groupby("key", sort=False)
-    frame = of_case[[*quantities, *ends, *_CHOSEN, "rounds"]].median()
+    frame = of_case[[*quantities, *ends, *_OF_REPEATS, "rounds"]].median()
     frame["launches"] = of_case.size()
     frame.loc[frame["launches"] > 1, ends] = math.nan
     noisy = of_case["status"].agg(lambda status: "noisy" if (status == "noisy").any() else "ok")
@@ -141,29 +149,24 @@ def _asked(key: str) -> tuple[tuple[str, ...], str]:
     return tuple(word for word in words if not word.startswith("transport=")), transport
 
 
-def _difference(ours: pd.Series[float], theirs: pd.Series[float]) -> str:
-    """Why the two are not the same work, or ""."""
-    for column in _CHOSEN:
-        here, there = ours[column], theirs[column]
-        if math.isfinite(here + there) and here != there:
-            hint = "; measure and predict without --balance" if column == "gemm_repeat" else ""
-            return f"not the same work: {column} {here:.0f} measured, {there:.0f} by the model{hint}"
-    if not any(math.isfinite(ours[quantity] + theirs[quantity]) for quantity in TIMES):
-        return "no time that both runs have"
-    return ""
-
-
 def _compared(ours: pd.DataFrame, theirs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    first = rows.drop_duplicates("key").set_index("key").loc[ours["key"]].reset_index()
-    frame = ours.assign(model_key=theirs["key"], name=derive.case_names(first), series=derive.series_names(first))
+    frame = ours.assign(model_key=theirs["key"], name=derive.case_names(rows), series=derive.series_names(rows))
     for quantity in TIMES:
         frame[f"{quantity}_model"] = theirs[quantity]
         frame[f"{quantity}_error"] = (theirs[quantity] - ours[quantity]) / ours[quantity]
     little = derive.little_to_hide(ours) | derive.little_to_hide(theirs)
     frame[f"{SHARE}_model"] = theirs[SHARE]
     frame[f"{SHARE}_error"] = (theirs[SHARE] - ours[SHARE]).mask(little)
-    frame.attrs = rows.attrs
-    return frame.replace([np.inf, -np.inf], math.nan)
+    frame = frame.replace([np.inf, -np.inf], math.nan).assign(note="")
+    for column, quantities in _OF_REPEATS.items():
+        errors = [f"{quantity}_error" for quantity in quantities]
+        other_work = ours[column].notna() & theirs[column].notna() & ours[column].ne(theirs[column])
+        for row in frame.index[other_work & frame[errors].notna().any(axis=1)]:
+            note = f"other work, {column} {ours[column][row]:.0f} measured, {theirs[column][row]:.0f} by the model"
+            hint = " (leave out --balance in both)" if "balance=on" in str(ours["key"][row]).split() else ""
+            frame.loc[row, "note"] = note + hint
+        frame[errors] = frame[errors].mask(other_work)
+    return frame
 
 
 def _why_none(apart: Mapping[str, str]) -> str:

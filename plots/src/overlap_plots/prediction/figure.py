@@ -32,16 +32,17 @@ def page(joined: Joined, units: dict[str, str]) -> Page:
     frame = frame.assign(name=names.where(frame.index.isin(worst), ""))
     frame.attrs = {"units": units}
     several = bool((frame["launches"] > 1).any())
-    apart = len(joined.apart)
+    apart = len(joined.apart) + len(joined.frame) - len(frame)
     return Page(
         frame=frame,
         panels=(1, 1),
         size=_SIZE,
-        subtitle=f"{derive.count_cases(len(frame))} of both runs, matched by what was asked for",
+        subtitle=" · ".join(filter(None, (joined.shared, f"{derive.count_cases(len(frame))} of both runs"))),
         captions=[
             "Error: (model − measured) / measured; above the line the model is slower. Of these cases the median "
             f"is {_percent(frame['t_step_error'].median(), '+')}, the median absolute error "
             f"{_percent(absolute.median())}, the worst {_percent(absolute.max())}.",
+            "Cases are matched by what was asked for, whatever the transport. "
             f"Named: {'all' if len(frame) <= _MOST_NAMES else f'the {_MOST_NAMES} that are farthest off'}.",
             "Lines: intervals of what was measured; the model is deterministic."
             + (" Of several launches the median, without an interval." if several else ""),
@@ -49,7 +50,7 @@ def page(joined: Joined, units: dict[str, str]) -> Page:
         rounds=derive.rounds_range(frame),
         sources=(*derive.sources(frame), "model"),
         intervals=bool(frame["t_step_low"].notna().any()),
-        notes=[f"{derive.count_cases(apart)} of one run, or of other work, not shown"] if apart else [],
+        notes=[f"{derive.count_cases(apart)} of one run only, or of other work, not shown"] if apart else [],
     )
 
 

@@ -41,9 +41,16 @@ def _cells(error: Error) -> tuple[str, ...]:
     return (error.quantity, str(error.cases), signed[0], absolute, signed[1], plain(error.worst_case))
 
 
+def left_out(joined: Joined) -> list[str]:
+    """A line for each case that was not compared, or not in all of its quantities."""
+    partly = joined.frame[joined.frame["note"] != ""]
+    lines = [f"compared in part, {note}: {plain(key)}" for key, note in zip(partly["key"], partly["note"], strict=True)]
+    return lines + [f"not compared, {why}: {plain(key)}" for key, why in joined.apart.items()]
+
+
 def write(joined: Joined, path: Path) -> None:
-    """Every case of both runs: those that were not compared have a ``note`` and no numbers. Numbers at full precision,
-    times in seconds; what is unknown is empty."""
+    """Every case of both runs; ``note`` says what of it was not compared, and of those of one run why, without numbers.
+    Numbers at full precision, times in seconds; what is unknown is empty."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +67,7 @@ def write(joined: Joined, path: Path) -> None:
 
 def _rows(joined: Joined) -> Iterator[dict[str, Any]]:
     for _, case in joined.frame.iterrows():
-        yield {column: _field(case[column]) for column in COLUMNS if column != "note"}
+        yield {column: _field(case[column]) for column in COLUMNS}
     for key, why in joined.apart.items():
         yield {"key": key, "note": why}
 
