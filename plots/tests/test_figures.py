@@ -299,6 +299,18 @@ def test_gaps_of_less_than_a_pixel_are_neither_white_nor_red_pixels(tmp_path: Pa
     assert sum(end - begin for begin, end in bars(panel, "exposed")) == pytest.approx(440 * 40e-6)
 
 
+def test_waiting_is_no_work_behind_which_communication_hides(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,))
+    rows = rows_of(case, ("compute", "compute", 0, 5), ("compute", "compute", 5, 12), ("comm", "comm", 2, 12))
+    rows[1]["kind"] = "wait"
+    synthetic.write(run, "operations", rows)
+    (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert bars(panel, "compute") == [pytest.approx((0, 5))]
+    assert bars(panel, "exposed") == [pytest.approx((5, 12))]
+    assert "wait" not in [text.get_text() for text in panel.texts]
+
+
 def test_the_picture_ends_where_the_record_of_a_lane_does(tmp_path: Path, drawn: Any) -> None:
     case = synthetic.Case()
     run = synthetic.build(tmp_path / "run", (case,))

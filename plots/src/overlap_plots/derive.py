@@ -383,10 +383,21 @@ def typical_replay(operations: pd.DataFrame) -> pd.DataFrame:
     return of_middle
 
 
+# Operations that order others and do no work: their time is waiting.
+_ORDERING = ("record", "wait", "host_sync")
+
+
+def work(operations: pd.DataFrame) -> pd.DataFrame:
+    """Those that compute or communicate."""
+    does = operations["role"].isin(["compute", "comm"]) & ~operations["kind"].isin(_ORDERING)
+    of_work: pd.DataFrame = operations[does]
+    return of_work
+
+
 def longest_spans(operations: pd.DataFrame) -> pd.Series[float]:
     """Indexed by replay: the longest that a rank's compute took from its first start to its last end in the overlapped
     arm of one case, in seconds; without a start seen, from when it could have begun."""
-    compute = operations[(operations["arm"] == "overlapped") & (operations["role"] == "compute")]
+    compute = work(operations[(operations["arm"] == "overlapped") & (operations["role"] == "compute")])
     compute = compute.assign(begin=compute["start"].fillna(compute["ready"]))
     ranks = compute.groupby(["replay", "rank"]).agg(begin=("begin", "min"), end=("end", "max"))
     spans: pd.Series[float] = (ranks["end"] - ranks["begin"]).groupby("replay").max()

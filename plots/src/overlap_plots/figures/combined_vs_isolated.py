@@ -48,8 +48,8 @@ def pages(run: Run, case: str) -> list[Page]:
     columns = count if count <= 4 else next((c for c in (4, 3) if count % c != 1), 4)  # leave no panel alone in its row
     captions = [
         "Bars: medians over rounds, of one operation of a window. Exposed: t_step - t_compute.",
-        style.describe(chosen, "hidden_share"),
-        style.describe(chosen, "t_ideal") + " (dashed: the bound)",
+        *([style.describe(chosen, "hidden_share")] if chosen["hidden_share"].notna().any() else []),
+        *([f"{style.describe(chosen, 't_ideal')} (dashed: the bound)"] if chosen["t_ideal"].notna().any() else []),
     ]
     if (chosen["status"] == "noisy").any():
         captions.append("Hollow: noisy, measured while something disturbed the machine.")

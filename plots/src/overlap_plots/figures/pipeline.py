@@ -21,7 +21,7 @@ NEEDS = {
     "summary": (
         "key launch status source placement rounds schedule bubble_rate bubble_rate_low bubble_rate_high"
     ).split(),
-    "operations": "key launch arm replay rank role step ready start end".split(),
+    "operations": "key launch arm replay rank kind role step ready start end".split(),
 }
 
 _MOST = 6
@@ -67,8 +67,9 @@ def pages(run: Run, case: str) -> list[Page]:
             size=(11.5, sum(0.55 + 0.3 * min(_MOST_RANKS, part["rank"].nunique()) for part in parts) + 0.4),
             subtitle=derive.shared_axes(chosen),
             captions=[
-                "Hatched: within a stage's span, from its first start to its last end, it computes nothing. All panels "
-                "have one scale.",
+                "Hatched: within a stage's span, from its first start to its last end, it computes nothing. The bubble "
+                "rate holds that span to what the slowest stage takes where nobody waits, so that steps which are slower "
+                "than alone count too. All panels have one scale.",
                 f"{style.describe(chosen, 'bubble_rate')}, by medians over rounds. "
                 "Drawn is a step of another pass, which records every operation: "
                 + (
@@ -108,9 +109,9 @@ def _title(row: pd.Series[Any], own: float) -> str:
     low, high = row["bubble_rate_low"], row["bubble_rate_high"]
     interval = f" [{100 * low:.1f}, {100 * high:.1f}]" if high > low else ""
     n = f" (n = {int(row['rounds'])})" if math.isfinite(row["rounds"]) else ""
-    about = [f"bubble {100 * row['bubble_rate']:.1f} %{interval}{n}"]
+    about = [f"bubble {100 * row['bubble_rate']:.1f} %{interval}{n}".replace("-", "−")]
     if math.isfinite(own):
-        about.append(f"of the step drawn {100 * own:.1f} %")
+        about.append(f"of the step drawn {100 * own:.1f} %".replace("-", "−"))
     if row["source"] != "measured":
         about.append(style.plain(row["source"]))
     if row["status"] == "noisy":
