@@ -68,8 +68,8 @@ def pages(run: Run, case: str) -> list[Page]:
             subtitle=derive.shared_axes(chosen),
             captions=[
                 "Hatched: within a stage's span, from its first start to its last end, it computes nothing. The bubble "
-                "rate holds that span to what the slowest stage takes where nobody waits, so that steps which are slower "
-                "than alone count too. All panels have one scale.",
+                "rate holds that span to what the slowest stage takes where nobody waits, so steps slower than alone "
+                "count too. All panels have one scale.",
                 f"{style.describe(chosen, 'bubble_rate')}, by medians over rounds. "
                 "Drawn is a step of another pass, which records every operation: "
                 + (
