@@ -4,6 +4,7 @@
 // is NaN or 0 as said; what depends on an unknown number cannot be predicted, or is left out where that is said.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
@@ -54,6 +55,11 @@ struct Rates {
   LinkCost network{Seconds(unknown), BytesPerSecond(unknown)};  // between nodes, for each device
   int node_ranks = 0;                                           // devices of a node; 0: all on one
   std::optional<NcclDescription> nccl;
+
+  // Every rank computes by up to this share slower or faster than the others, evenly spread: what it takes alone times
+  // 1 - skew to 1 + skew, by `seed` and rank. 0: ranks are equal.
+  double skew = 0;
+  std::uint64_t seed = 1;
 
   // How many times as long one takes while the other runs beside it, as measured; 1: not known, and what they share in
   // memory, links and units is all that slows them.
