@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -46,9 +47,11 @@ struct Rates {
   int comm_units = 0;                    // that a collective holds where the program leaves it to the library
   int copy_engines = 1;                  // of a device
   std::map<DType, FlopsPerSecond> gemm;  // all units together, on whole tiles
-  BytesPerSecond memory{unknown};        // of a device, reads and writes together; unknown: never limits
-  Seconds kernel{0};                     // added to every operation that computes or copies
-  Seconds launch{0};                     // the host's, for each operation of a rank, where the launch is in the window
+  // Of one shape m, n, k, with everything that a GEMM of it takes: where it is known no formula is asked.
+  std::map<std::tuple<DType, std::int64_t, std::int64_t, std::int64_t>, FlopsPerSecond> gemm_shapes;
+  BytesPerSecond memory{unknown};  // of a device, reads and writes together; unknown: never limits
+  Seconds kernel{0};               // added to every operation that computes or copies
+  Seconds launch{0};               // the host's, for each operation of a rank, where the launch is in the window
 
   std::vector<KnownCollective> collectives;
   LinkCost link{Seconds(unknown), BytesPerSecond(unknown)};     // between devices of a node, one direction
