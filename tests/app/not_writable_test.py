@@ -39,7 +39,8 @@ class NotWritable(RunTest):
         self.assertEqual(ran.returncode, 1, ran.stderr)
         self.assertRegex(
             ran.stderr.splitlines()[-1],
-            r"\Aoverlap-pair: cannot write \S+/(samples\.csv|operations\.csv|run\.json): File too large; make room and type the same",
+            r"\Aoverlap-pair: cannot write \S+/(samples\.csv|operations\.csv|run\.json): File too large; "
+            r"make room and type the same",
         )
         self.assertEqual(self.summary(), kept)
         self.assertEqual(
