@@ -213,6 +213,17 @@ Seconds parse_duration(const std::string& what, const std::string& text, bool ze
   return Seconds(number * unit->second);
 }
 
+double parse_percent(const std::string& option, const std::string& text, double most) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, ec] = std::from_chars(text.data(), end, value);
+  if (ec != std::errc{} || rest + 1 != end || *rest != '%' || !(value > 0 && value <= most)) {
+    throw usage_error(fmt::format("{} \"{}\" is not a percentage above 0% and at most {}%", option, text, most), "",
+                      fmt::format("type for example {} 5%", option));
+  }
+  return value / 100;
+}
+
 void OptionGroup::duration(const std::string& option, Seconds& target, const std::string& help) const {
   value(option, help, [&target, option](const std::string& text) { target = parse_duration(option, text); });
 }

@@ -41,11 +41,10 @@ class OptionGroup {
       target = static_cast<Whole>(parse_whole(option, text, low, high, example));
     });
   }
-
- private:
   static std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low,
                                   std::int64_t high, std::int64_t example);
 
+ private:
   CLI::App& app_;
   std::string name_;
 };
@@ -53,6 +52,10 @@ class OptionGroup {
 // As people type it: 500us, 20ms, 8s, 2min. A number without a unit is seconds. `zero`: that is one too. `what` is the
 // option for the complaint. Throws Error(usage).
 Seconds parse_duration(const std::string& what, const std::string& text, bool zero = false);
+
+// A share, as "5%": a number without the sign could be a share as well and is not guessed. Above 0 and at most `most`
+// percent. Throws Error(usage).
+double parse_percent(const std::string& option, const std::string& text, double most);
 
 // Adds --config: a TOML file of the same options, without sections. Call it after the last option.
 void add_config_file(CLI::App& app);

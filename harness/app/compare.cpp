@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -34,18 +33,6 @@ struct CompareOptions {
   Format format = Format::text;
 };
 
-// "5%". A number without the sign could be a share as well: not guessed.
-double parse_percent(const std::string& option, const std::string& text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, ec] = std::from_chars(text.data(), end, value);
-  if (ec != std::errc{} || rest + 1 != end || *rest != '%' || !(value > 0 && value <= 1000)) {
-    throw usage_error(fmt::format("{} \"{}\" is not a percentage above 0%", option, text), "",
-                      fmt::format("type for example {} 5%", option));
-  }
-  return value / 100;
-}
-
 // nullopt: --help or --version was printed.
 std::optional<CompareOptions> parse_compare_options(int argc, char** argv) {
   CompareOptions o;
@@ -54,9 +41,9 @@ std::optional<CompareOptions> parse_compare_options(int argc, char** argv) {
   app.add_option("RUN", o.runs, "run directories; the others are compared with the first")->type_name("");
   const OptionGroup judging(app, "Judging");
   judging.value("--margin", "what is the same: an interval of the ratio inside it [5%]",
-                [&o](const std::string& text) { o.comparison.margin = parse_percent("--margin", text); });
+                [&o](const std::string& text) { o.comparison.margin = parse_percent("--margin", text, 1000); });
   judging.value("--fail-if-slower", "exit with 1 when a quantity is slower by more than this",
-                [&o](const std::string& text) { o.comparison.limit = parse_percent("--fail-if-slower", text); });
+                [&o](const std::string& text) { o.comparison.limit = parse_percent("--fail-if-slower", text, 1000); });
   const OptionGroup writing(app, "Results");
   writing.value("--format", "text, csv or json [text]",
                 [&o](const std::string& text) { o.format = parse_enum<Format>(text); });

@@ -20,6 +20,29 @@ bool has_axis(const Bench& bench, const std::string& name) {
   return std::any_of(bench.axes.begin(), bench.axes.end(), [&](const Axis& axis) { return axis.name == name; });
 }
 
+// "8x128" is 8 ranks on each of 128 nodes; returns all of them.
+int parse_nodes(Options& o, const std::string& text, int most) {
+  const std::size_t times = text.find('x');
+  const auto number = [&](std::size_t begin, std::size_t end) {
+    int value = 0;
+    const auto [rest, ec] = std::from_chars(text.data() + begin, text.data() + end, value);
+    return ec == std::errc{} && rest == text.data() + end ? value : 0;
+  };
+  const std::int64_t node = number(0, times);
+  const std::int64_t ranks = node * number(times + 1, text.size());
+  if (ranks < 1 || node < 1 || ranks > most) {
+    throw usage_error(fmt::format("--ranks \"{}\" is not ranks of a node times nodes", text),
+                      fmt::format("both are whole numbers, together 1 to {} ranks", most),
+                      "type for example --ranks 8x128");
+  }
+  if (o.node_ranks != 0 && o.node_ranks != node) {
+    throw usage_error(fmt::format("--ranks asks for nodes of {} and of {} ranks", o.node_ranks, node),
+                      "a run has nodes of one size", "start one run for each size");
+  }
+  o.node_ranks = static_cast<int>(node);
+  return static_cast<int>(ranks);
+}
+
 // 0: the backend's choice.
 int parse_ranks(const std::string& axis, const std::string& text, int most) {
   if (text == "default") return 0;
@@ -53,6 +76,11 @@ void require_consistent(const Options& o) {
   if (!o.machine.empty() && o.backend != "model") {
     throw usage_error("--machine describes a machine to the model backend", "the others measure the one they run on",
                       "add --backend model, or leave it out");
+  }
+  if ((o.node_ranks != 0 || o.skew != 0) && o.backend != "model") {
+    throw usage_error(o.skew != 0 ? "--skew is the model's" : "--ranks of a node times nodes is the model's",
+                      "the others measure ranks as they are and where they are",
+                      o.skew != 0 ? "add --backend model, or leave it out" : "add --backend model, or type --ranks N");
   }
   if (!o.out.empty() && !release_build() && !o.allow_debug) {
     throw usage_error("results are only written by a Release build",
@@ -121,11 +149,19 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   where.text("--transport", o.transport,
              "what moves the bytes: on host shm, or under mpirun mpi, mpi-openmpi, mpi-mpich [the backend's first]");
   if (!has_axis(bench, bench.ranks_axis)) {
-    where.whole("--ranks", o.ranks, 1, most, "ranks of the whole run [the backend's default]");
+    where.value("--ranks", "ranks of the whole run, or with model 8x128: of a node times nodes [the backend's default]",
+                [&o](const std::string& text) {
+                  o.node_ranks = 0;  // of an option given twice the last one counts
+                  o.ranks = text.find('x') != std::string::npos
+                                ? parse_nodes(o, text, most)
+                                : static_cast<int>(OptionGroup::parse_whole("--ranks", text, 1, most, 0));
+                });
   }
   where.value("--cores", "host: cores that lanes may use, for example 0,1 [all allowed ones]",
               [&o](const std::string& text) { o.cores = parse_cores(text); });
   where.text("--machine", o.machine, "model: machine.json, what it predicts with [none: only given durations]");
+  where.value("--skew", "model: each rank computes by up to this much slower or faster, for example 5% [0%]",
+              [&o](const std::string& text) { o.skew = parse_percent("--skew", text, 99); });
   where.text(
       "--master", o.master,
       "host:port where the processes of a job meet, on the machine of process 0 [from torchrun, srun or mpirun]");
@@ -190,9 +226,12 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
     o.axes.set(axis.name, values.empty() ? split_list(axis.name, axis.fallback) : values);
   }
   if (has_axis(bench, bench.ranks_axis)) {
-    for (const std::string& value : o.axes[bench.ranks_axis]) {
+    std::vector<std::string> values = o.axes[bench.ranks_axis];
+    for (std::string& value : values) {
+      if (value.find('x') != std::string::npos) value = std::to_string(parse_nodes(o, value, most));
       o.ranks = std::max(o.ranks, parse_ranks(bench.ranks_axis, value, most));
     }
+    o.axes.set(bench.ranks_axis, values);
   }
   if (o.measure.interleave == Interleave::block && app.count("--max-time") == 0) {
     o.measure.stop.max_time = Seconds(60);  // a round takes 10 s

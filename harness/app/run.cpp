@@ -213,8 +213,13 @@ class Session {
   }
 
   [[nodiscard]] SessionOptions session_options() const {
-    return {
-        .ranks = options_.ranks, .cores = options_.cores, .transport = options_.transport, .machine = options_.machine};
+    return {.ranks = options_.ranks,
+            .cores = options_.cores,
+            .transport = options_.transport,
+            .machine = options_.machine,
+            .node_ranks = options_.node_ranks,
+            .skew = options_.skew,
+            .seed = static_cast<std::uint64_t>(options_.measure.seed)};
   }
 
   std::unique_ptr<Backend> open(const BackendRegistry& backends) {

@@ -101,6 +101,65 @@ TEST(Model, AStartEventFiresAtTheStart) {
   EXPECT_EQ(timings.launch_order, "comm_first");
 }
 
+// Every rank computes at its own pace, within the skew and the same every time; given communication stays as given.
+TEST(Model, SkewedRanksComputeEachAtTheirOwnPace) {
+  constexpr int ranks = 1000;
+  ProgramBuilder p("busy", ranks);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
+  ClassBuilder all = p.all_ranks();
+  all.body(compute, Busy{milliseconds(100)});
+  all.body(comm, Busy{milliseconds(10)});
+  const Program program = std::move(p).finish();
+  model::Rates rates;
+  rates.skew = 0.05;
+  rates.seed = 7;
+  const Timings timings = play(program, rates);
+  ASSERT_EQ(timings.ranks.size(), std::size_t{ranks});
+  double sum = 0;
+  double least = 1;
+  double most = 0;
+  for (const RankTiming& rank : timings.ranks) {
+    const double seconds = rank.lanes[0].end.value();
+    sum += seconds;
+    least = std::min(least, seconds);
+    most = std::max(most, seconds);
+    EXPECT_DOUBLE_EQ(rank.lanes[1].end.value(), 0.01);
+  }
+  // Evenly spread over 95 to 105 ms: of 1000 the mean is within 0.1 ms x 4 of the middle, the ends are near the limits.
+  EXPECT_NEAR(sum / ranks, 0.1, 0.0004);
+  EXPECT_GE(least, 0.095);
+  EXPECT_LE(most, 0.105);
+  EXPECT_LT(least, 0.0952);
+  EXPECT_GT(most, 0.1048);
+  EXPECT_EQ(play(program, rates).step(), timings.step()) << "the same seed, the same ranks";
+  rates.seed = 8;
+  EXPECT_NE(play(program, rates).step(), timings.step());
+}
+
+// The slowest rank decides when a collective starts, so a skewed pair cannot end before the unskewed one's slowest.
+TEST(Model, ACollectiveWaitsForTheSlowestOfSkewedRanks) {
+  model::Rates rates = machine();
+  rates.skew = 0.2;
+  ProgramBuilder p("meet", 2);
+  const LaneId compute = p.lane({.name = "compute"});
+  const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
+  const CommId world = p.communicator({.name = "world", .groups = {{Rank(0), Rank(1)}}, .transport = "nccl"});
+  const BufferId in = p.buffer({.name = "in", .count = 1 << 20});
+  const BufferId out = p.buffer({.name = "out", .count = 1 << 20});
+  ClassBuilder all = p.all_ranks();
+  all.body(compute, Busy{milliseconds(100)});
+  all.order(compute, comm);
+  const OpId reduced = all.body(comm, Collective{CollectiveKind::all_reduce, world}, {p.whole(in)}, {p.whole(out)});
+  const Timings t = recorded(std::move(p).finish(), rates);
+  const double slowest = std::max(t.ranks[0].lanes[0].end.value(), t.ranks[1].lanes[0].end.value());
+  EXPECT_NE(t.ranks[0].lanes[0].end, t.ranks[1].lanes[0].end);
+  for (const int rank : {0, 1}) {
+    EXPECT_DOUBLE_EQ(find(t, rank, reduced).start.value(), slowest);
+    EXPECT_DOUBLE_EQ(find(t, rank, reduced).end.value(), slowest + 100e-6 + (1 << 22) * 1e-11);
+  }
+}
+
 // ---- what contends -------------------------------------------------------------------------------------------------
 
 // 10 GB move at 1 TB/s for 10 ms alone.

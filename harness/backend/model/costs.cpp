@@ -132,14 +132,22 @@ int nodes_of(const Rates& rates, std::span<const Rank> group) {
 
 GemmCost gemm_cost(const Rates& rates, const Gemm& gemm) {
   const auto rate = rates.gemm.find(gemm.dtype);
-  if (rate == rates.gemm.end()) throw not_told(rates, fmt::format("a GEMM in {}", name(gemm.dtype)));
-  const GemmWaves w =
-      fastest_gemm(gemm, {.units = std::max(1, rates.units),
-                          .rate = rate->second,
-                          .memory = std::isnan(rates.memory.value()) ? BytesPerSecond(0) : rates.memory});
+  const auto shape = rates.gemm_shapes.find({gemm.dtype, gemm.m, gemm.n, gemm.k});
+  const bool known_shape = shape != rates.gemm_shapes.end();
+  if (rate == rates.gemm.end() && !known_shape) {
+    throw not_told(rates, fmt::format("a GEMM in {}", name(gemm.dtype)));
+  }
+  GemmWaves w = fastest_gemm(gemm, {.units = std::max(1, rates.units),
+                                    .rate = known_shape ? shape->second : rate->second,
+                                    .memory = std::isnan(rates.memory.value()) ? BytesPerSecond(0) : rates.memory});
   const auto repeat = static_cast<double>(gemm.repeat);
   GemmCost g;
   g.kernel = w.time + rates.kernel;
+  if (known_shape) {  // waves and memory divide it as they would divide what the formula says
+    const Seconds once = flops_of({gemm.m, gemm.n, gemm.k, gemm.dtype}) / shape->second;
+    w.wave = w.wave * (once / g.kernel);
+    g.kernel = once;
+  }
   g.cost.time = g.kernel * repeat;
   g.cost.memory = g.kernel.value() > 0 ? part(w.memory / g.kernel) : 0;
   if (rates.units > 0) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <string_view>
 
@@ -39,6 +40,25 @@ std::optional<GpuGeneration> generation_of(std::string_view device) {
 bool computes(std::string_view side) { return side == "gemm" || side == "compute"; }
 bool communicates(std::string_view side) { return side == "comm" || value_named<CollectiveKind>(side).has_value(); }
 
+// gemm_f32@512x512x512
+void add_shape(Rates& rates, const MachineRate& rate) {
+  constexpr std::string_view prefix = "gemm_";
+  const std::string_view text = rate.name;
+  const std::size_t at = text.find('@');
+  if (!text.starts_with(prefix) || at == std::string_view::npos) return;
+  const auto dtype = value_named<DType>(text.substr(prefix.size(), at - prefix.size()));
+  std::array<std::int64_t, 3> mnk{};
+  const char* next = text.data() + at;
+  const char* const end = text.data() + text.size();
+  for (std::int64_t& size : mnk) {
+    if (next == end) return;
+    const auto [rest, ec] = std::from_chars(next + 1, end, size);
+    if (ec != std::errc{}) return;
+    next = rest;
+  }
+  if (dtype && next == end) rates.gemm_shapes[{*dtype, mnk[0], mnk[1], mnk[2]}] = FlopsPerSecond(rate.rate.value);
+}
+
 void set_collectives(Rates& rates, const Machine& machine) {
   for (const bool in_place : {false, true}) {
     for (const CollectiveCost& c : machine.collectives) {
@@ -65,6 +85,7 @@ Rates rates_of(const Machine& machine) {
     if (const double* rate = rate_named(machine, "gemm_" + std::string(text)))
       rates.gemm[dtype] = FlopsPerSecond(*rate);
   }
+  for (const MachineRate& r : machine.rates) add_shape(rates, r);
   rates.memory = BytesPerSecond(real("memory", unknown));
   rates.units = whole("units", 0);
   rates.comm_units = whole("comm_units", 0);

@@ -85,6 +85,8 @@ class ModelBackend final : public Backend {
     d.units = rates_.units;
     d.memory = Bytes(std::numeric_limits<std::int64_t>::max());
     d.facts = {{"machine", rates_.name.empty() ? "none" : rates_.name}};
+    if (rates_.node_ranks > 0) d.facts.push_back({"node_ranks", std::to_string(rates_.node_ranks)});
+    if (rates_.skew > 0) d.facts.push_back({"skew", fmt::format("{:g} of seed {}", rates_.skew, rates_.seed)});
     return d;
   }
 
@@ -169,6 +171,9 @@ std::unique_ptr<Backend> open_model(World& world, const SessionOptions& options)
   }
   model::Rates rates;
   if (!options.machine.empty()) rates = model::rates_of(read_machine(options.machine));
+  if (options.node_ranks > 0) rates.node_ranks = options.node_ranks;
+  rates.skew = options.skew;
+  rates.seed = options.seed;
   return open_model(std::move(rates), options.ranks);
 }
 

@@ -10,6 +10,7 @@
 
 #include "backend/model/costs.hpp"
 #include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace ovl::model {
 namespace {
@@ -89,7 +90,7 @@ int priority_of(const Lane& lane) { return lane.priority == Priority::high ? 1 :
 std::vector<Player> players_of(const Program& program, const Rates& rates) {
   const Where where(program);
   std::vector<Player> players;
-  bool equal = true;
+  bool equal = rates.skew == 0;
   for (std::size_t c = 0; c < program.classes.size() && equal; ++c) {
     if (program.classes[c].members.empty()) continue;
     equal = equal_members(program, rates, where, c);
@@ -217,6 +218,7 @@ class PlanBuilder {
 
   void walk(std::size_t p) {
     const Player& player = plan_.players_[p];
+    pace_ = skewed(player.members.front());
     const RankClass& c = program_.classes[player.rank_class];
     devices_.push_back(make_device());
     std::vector<LaneState> lanes(program_.lanes.size());
@@ -295,6 +297,13 @@ class PlanBuilder {
     return node;
   }
 
+  // How many times as long as others this rank computes.
+  double skewed(Rank rank) const {
+    if (rates_.skew == 0) return 1;
+    return 1 + rates_.skew * (2 * Random(mix64(rates_.seed) ^ mix64(rank.index())).uniform() - 1);
+  }
+  double pace_of(const Operation& op) const { return op.role == Role::compute ? pace_ : 1; }
+
   Index add_work(std::size_t p, const Operation& op) {
     if (const auto* g = std::get_if<Gemm>(&op.work)) return add_gemm(p, op, *g);
     if (const auto* c = std::get_if<Collective>(&op.work)) return meet(p, op, *c);
@@ -302,7 +311,7 @@ class PlanBuilder {
     if (const auto* b = std::get_if<Busy>(&op.work)) {
       const Index node = graph_.operation();
       const Index members[] = {node};
-      graph_.flow(b->duration.value(), members);
+      graph_.flow(b->duration.value() * pace_of(op), members);
       return node;
     }
     if (std::holds_alternative<Elementwise>(op.work)) {
@@ -322,6 +331,7 @@ class PlanBuilder {
   Index add_gemm(std::size_t p, const Operation& op, const Gemm& gemm) {
     const Device& d = devices_[p];
     GemmCost g = gemm_cost(rates_, gemm);
+    for (Seconds* time : {&g.cost.time, &g.wave, &g.block, &g.kernel}) *time = *time * pace_of(op);
     Units units;
     if (g.units > 0) {
       const bool comm = op.role == Role::communication;
@@ -360,7 +370,7 @@ class PlanBuilder {
     shares_.clear();
     add_shares(devices_[p], cost, op.role);
     const Index members[] = {node};
-    graph_.flow(cost.time.value(), members, shares_);
+    graph_.flow(cost.time.value() * pace_of(op), members, shares_);
     return node;
   }
 
@@ -510,6 +520,7 @@ class PlanBuilder {
   const Program& program_;
   const Rates& rates_;
   bool live_;
+  double pace_ = 1;  // of the player under construction
   Where where_;
   Graph graph_;
   std::vector<std::size_t> player_of_;  // by rank

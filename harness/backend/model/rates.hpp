@@ -4,10 +4,12 @@
 // is NaN or 0 as said; what depends on an unknown number cannot be predicted, or is left out where that is said.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -45,15 +47,22 @@ struct Rates {
   int comm_units = 0;                    // that a collective holds where the program leaves it to the library
   int copy_engines = 1;                  // of a device
   std::map<DType, FlopsPerSecond> gemm;  // all units together, on whole tiles
-  BytesPerSecond memory{unknown};        // of a device, reads and writes together; unknown: never limits
-  Seconds kernel{0};                     // added to every operation that computes or copies
-  Seconds launch{0};                     // the host's, for each operation of a rank, where the launch is in the window
+  // Of one shape m, n, k, with everything that a GEMM of it takes: where it is known no formula is asked.
+  std::map<std::tuple<DType, std::int64_t, std::int64_t, std::int64_t>, FlopsPerSecond> gemm_shapes;
+  BytesPerSecond memory{unknown};  // of a device, reads and writes together; unknown: never limits
+  Seconds kernel{0};               // added to every operation that computes or copies
+  Seconds launch{0};               // the host's, for each operation of a rank, where the launch is in the window
 
   std::vector<KnownCollective> collectives;
   LinkCost link{Seconds(unknown), BytesPerSecond(unknown)};     // between devices of a node, one direction
   LinkCost network{Seconds(unknown), BytesPerSecond(unknown)};  // between nodes, for each device
   int node_ranks = 0;                                           // devices of a node; 0: all on one
   std::optional<NcclDescription> nccl;
+
+  // Every rank computes by up to this share slower or faster than the others, evenly spread: what it takes alone times
+  // 1 - skew to 1 + skew, by `seed` and rank. 0: ranks are equal.
+  double skew = 0;
+  std::uint64_t seed = 1;
 
   // How many times as long one takes while the other runs beside it, as measured; 1: not known, and what they share in
   // memory, links and units is all that slows them.
