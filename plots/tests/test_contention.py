@@ -105,11 +105,27 @@ def test_the_terms_add_up_to_what_was_lost(run: Path, drawn: Any) -> None:
     (panel,) = drawn("attribution", page).panels
     first = [patch for patch in panel.patches if patch.get_y() < 0.5 < patch.get_y() + 1 and patch.get_width()]
     assert sorted(patch.get_width() for patch in first) == pytest.approx([-0.1, 0.2, 0.3])
-    total = next(line for line in panel.get_lines() if line.get_label() == "t_step - t_ideal")
+    total = next(line for line in panel.get_lines() if line.get_label() == "_total")
     assert sum(patch.get_width() for patch in first) == pytest.approx(total.get_xdata()[0]) == pytest.approx(0.4)
     (low, high) = panel.collections[0].get_segments()[0][:, 0]
     assert (low, high) == pytest.approx((0.3, 0.5)), "the interval of what was lost, of t_ideal"
     assert "start delay, clock drop, waiting" in " ".join(page.captions), "terms without an instrument are named"
+
+
+def test_every_row_of_what_was_lost_names_its_aggressor_in_whole(tmp_path: Path, drawn: Any) -> None:
+    directory = synthetic_contention.build(tmp_path / "long")
+    for table in ("summary.csv", "samples.csv"):
+        path = directory / table
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace("stream:max@96MiB", "stream:10GB/s@96MiB").replace("gemm:512", "gemm:16384"))
+    (page,) = pages(directory, "attribution")
+    (panel,) = drawn("attribution", page).panels
+    names = [tick.get_text() for tick in panel.get_yticklabels()]
+    aggressors = list(page.frame["aggressor"])
+    assert len(names) == len(aggressors) > 2
+    assert all(f"beside {aggressor}" in name for name, aggressor in zip(names, aggressors, strict=True))
+    assert not any("…" in name for name in names)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -117,8 +117,8 @@ def test_a_transports_own_progress_is_not_worth_a_word() -> None:
     assert derive.series_names(frame)[0] == "serial · shm"
 
 
-def test_cases_that_no_axis_tells_apart_are_named_by_key() -> None:
-    assert derive.case_names(cases(gemm=["a", "a"])) == ["key 0", "key 1"]
+def test_cases_that_no_axis_tells_apart_are_named_by_the_words_that_their_keys_do_not_share() -> None:
+    assert derive.case_names(cases(gemm=["a", "a"])) == ["concurrent · 0", "concurrent · 1"]
 
 
 def test_what_was_not_measured_is_said_in_the_name() -> None:

@@ -147,6 +147,14 @@ def test_the_fit_is_drawn_with_points_segments_and_errors(tmp_path: Path, drawn:
     assert "bytes of one collective (B)" in error.get_xlabel()
 
 
+def test_intervals_of_the_times_are_in_the_picture_of_the_fit(collective: Path, drawn: Any) -> None:
+    run = load_run(collective)
+    summary = run.tables["summary"].frame
+    summary.loc[summary["bytes"] == summary["bytes"].max(), "t_comm_high"] = 1.0  # far above all points
+    time, _ = drawn("cost_fit", get_figure("cost_fit").pages(run, "")[0]).panels
+    assert time.get_ylim()[1] > 1.0
+
+
 def test_bus_bandwidth_has_a_line_a_series_with_intervals(collective: Path, drawn: Any) -> None:
     (page,) = pages(collective, "bus_bandwidth")
     (panel,) = drawn("bus_bandwidth", page).panels
@@ -221,11 +229,13 @@ def test_alpha_that_no_small_message_supports_is_hollow(tmp_path: Path, drawn: A
 def test_idle_and_loaded_are_joined(collective: Path, drawn: Any) -> None:
     (page,) = pages(collective, "idle_loaded")
     alpha, bandwidth = drawn("idle_loaded", page).panels
-    assert [found.get_xdata().tolist() for found in alpha.get_lines()] == [
-        pytest.approx([20e-6]),
-        pytest.approx([30e-6]),
-    ]
-    assert [found.get_xdata()[0] for found in bandwidth.get_lines()] == pytest.approx([100e9, 50e9])
+    (pair,) = lines(alpha, "_pair")
+    assert pair.get_xdata() == pytest.approx([20e-6, 30e-6])
+    (idle,), (loaded,) = lines(alpha, "idle"), lines(alpha, "loaded")
+    assert (idle.get_xdata()[0], loaded.get_xdata()[0]) == pytest.approx((20e-6, 30e-6))
+    heights = [interval.get_segments()[0][0][1] for interval in alpha.collections]
+    assert heights == [idle.get_ydata()[0], loaded.get_ydata()[0]], "a mark lies on its interval"
+    assert [lines(bandwidth, load)[0].get_xdata()[0] for load in ("idle", "loaded")] == pytest.approx([100e9, 50e9])
     assert alpha.get_xlabel() == "alpha (µs)"
     assert bandwidth.get_xlabel() == "bus bandwidth (GB/s)"
 
@@ -307,5 +317,17 @@ def test_a_pair_run_and_a_description_have_no_common_picture_of_loads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = synthetic.build(tmp_path / "pair", synthetic.CASES[:1])
-    assert main(["compare", str(run), "--figure", "idle_loaded", "--out", str(tmp_path / "out")]) == 1
-    assert "idle_loaded is not drawn" in capsys.readouterr().err
+    folder = describe(tmp_path / "m", synthetic_collective.machine())
+    assert main(["compare", str(run), str(folder), "--figure", "idle_loaded", "--out", str(tmp_path / "out")]) == 1
+    err = capsys.readouterr().err
+    assert "no series of a collective in pair; compare runs of overlap-collective or overlap-import" in err
+    assert "idle_loaded is not drawn" in err
+
+
+def test_compare_without_any_series_is_one_line_and_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = synthetic.build(tmp_path / "pair", synthetic.CASES[:1])
+    assert main(["compare", str(run), "--out", str(tmp_path / "out")]) == 2
+    out, err = capsys.readouterr()
+    said = "no series of a collective in pair; compare runs of overlap-collective or overlap-import"
+    assert (out, err) == ("", f"overlap-plots: {said}\n")
+    assert not (tmp_path / "out").exists()

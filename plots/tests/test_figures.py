@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is drawn, read back from the artists."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,17 @@ def test_five_panels_leave_none_alone_and_no_title_ends_with_a_dot(tmp_path: Pat
     assert titles[4].endswith("little to hide, n = 7")  # 2 of 103 ms: its share would be −50 %
 
 
+def test_an_arm_that_no_case_has_leaves_no_gap_and_a_step_alone_is_no_picture(tmp_path: Path, drawn: Any) -> None:
+    blank = dict.fromkeys(("t_serial", "t_serial_low", "t_serial_high"), "")
+    run = synthetic.build(tmp_path / "run", (synthetic.Case(more=blank), synthetic.Case("serial", more=blank)))
+    panel = drawn("combined_vs_isolated", pages(run, "combined_vs_isolated")[0]).panels[0]
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["t_compute", "t_comm", "t_step"]
+    assert "both in a row" not in panel.get_legend_handles_labels()[1]
+    alone = synthetic.build(tmp_path / "alone", (synthetic.Case(more={"t_compute": ""}),))
+    with pytest.raises(Absent, match="no case of both at once and of compute alone"):
+        pages(alone, "combined_vs_isolated")
+
+
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     many = tuple(synthetic.Case(bytes=1024 * (i + 1)) for i in range(20))
     run = synthetic.build(tmp_path / "run", (*many, synthetic.Case("graph", status="timeout")))
@@ -148,12 +160,28 @@ def test_what_lies_far_outside_is_marked_at_the_edge_and_what_has_little_to_hide
     outside = [found for found in over_bytes.get_lines() if found.get_label() == "_outside"]
     assert len(outside) == 1
     assert bottom < outside[0].get_ydata()[0] < bottom + 0.1
-    assert "−500 %" in [text.get_text() for text in over_bytes.texts]
+    assert "−500 % [−502, −498]" in [text.get_text() for text in over_bytes.texts]
     assert page.notes == [
         "1 case left out of the hidden share, with little to hide: the smaller part is under 5 % of the step"
     ]
     marks = [found for found in speedup.get_lines() if found.get_label() == "_marks"]
     assert len(marks) == 3
+
+
+def test_an_interval_that_the_axis_cuts_is_marked_with_both_its_ends(tmp_path: Path, drawn: Any) -> None:
+    wide = {"hidden_share_low": -2.4, "hidden_share_high": 3.0}
+    cases = (synthetic.Case(more=wide), synthetic.Case("serial", more=wide), synthetic.Case("graph"))
+    (page,) = pages(synthetic.build(tmp_path / "run", cases), "hidden_share")
+    over_bytes, over_ratio, _ = drawn("hidden_share", page).panels
+    assert any(caption.startswith("Triangles at the edge") for caption in page.captions)
+    for panel in (over_bytes, over_ratio):
+        cut = [found for found in panel.get_lines() if found.get_label() == "_cut"]
+        assert [found.get_marker() for found in cut] == ["v", "^"] * 2
+        assert {to_hex(found.get_markerfacecolor()) for found in cut} == {"#ffffff"}
+        words = [text for text in panel.texts if text.get_text() == "[−240, 300] %"]
+        assert len({text.xyann for text in words}) == 4, "two cases at one place: their words stand in rows"
+    (plain,) = pages(synthetic.build(tmp_path / "plain", synthetic.CASES[:2]), "hidden_share")
+    assert not any("Triangles" in caption for caption in plain.captions)
 
 
 def test_ticks_are_sizes_and_ratios(run_directory: Path, drawn: Any) -> None:
@@ -175,6 +203,32 @@ def test_stretch_shows_both_sides_with_intervals_from_the_samples(run_directory:
     compute = panel.get_lines()[1]
     assert compute.get_xdata()[0] == pytest.approx(1.1 / 1.05)
     assert "comm slowdown" in panel.get_legend_handles_labels()[1]
+
+
+def test_of_two_rounds_there_is_no_interval_and_n_is_said(run_directory: Path, drawn: Any) -> None:
+    text = (run_directory / "samples.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    at = text[0].split(",").index("round")
+    two = [row for row in csv.reader(text) if row[at] in ("round", "0", "1")]
+    with (run_directory / "samples.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(two)
+    run = load_run(run_directory)
+    run.tables["summary"].frame["rounds"] = 2.0
+    (page,) = get_figure("stretch").pages(run, "")
+    (panel,) = drawn("stretch", page).panels
+    assert not panel.collections
+    assert panel.get_yticklabels()[0].get_text().endswith("n = 2")
+    assert not page.intervals
+    assert "No intervals: of fewer than six rounds no 95 % interval of the median follows." in page.captions
+
+
+def test_a_stretch_far_above_the_others_leaves_them_apart(tmp_path: Path, drawn: Any) -> None:
+    far = synthetic.Case(more={"comm_stretch": 800})
+    (page,) = pages(synthetic.build(tmp_path / "run", (far, synthetic.Case("serial"))), "stretch")
+    (panel,) = drawn("stretch", page).panels
+    assert panel.get_xscale() == "log"
+    assert panel.xaxis.get_major_formatter()(1000) == "1000"
+    (near,) = pages(synthetic.build(tmp_path / "near", synthetic.CASES[:2]), "stretch")
+    assert drawn("stretch", near).panels[0].get_xscale() == "linear"
 
 
 def test_stretch_without_samples_has_no_intervals_and_does_not_claim_any(run_directory: Path, drawn: Any) -> None:
@@ -243,6 +297,18 @@ def test_gaps_of_less_than_a_pixel_are_neither_white_nor_red_pixels(tmp_path: Pa
     (red,) = [found for found in panel.collections if found.get_label() == "exposed"]
     assert red.get_linewidth() == [0]
     assert sum(end - begin for begin, end in bars(panel, "exposed")) == pytest.approx(440 * 40e-6)
+
+
+def test_waiting_is_no_work_behind_which_communication_hides(tmp_path: Path, drawn: Any) -> None:
+    case = synthetic.Case()
+    run = synthetic.build(tmp_path / "run", (case,))
+    rows = rows_of(case, ("compute", "compute", 0, 5), ("compute", "compute", 5, 12), ("comm", "comm", 2, 12))
+    rows[1]["kind"] = "wait"
+    synthetic.write(run, "operations", rows)
+    (panel,) = drawn("timeline", pages(run, "timeline")[0]).panels
+    assert bars(panel, "compute") == [pytest.approx((0, 5))]
+    assert bars(panel, "exposed") == [pytest.approx((5, 12))]
+    assert "wait" not in [text.get_text() for text in panel.texts]
 
 
 def test_the_picture_ends_where_the_record_of_a_lane_does(tmp_path: Path, drawn: Any) -> None:

@@ -3,6 +3,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +54,19 @@ def row(key: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def pipeline_run(directory: Path, **more: Any) -> Path:
+def pipeline_run(directory: Path, factors: Sequence[float] = (1,), **more: Any) -> Path:
     """Two stages, one microbatch, times in ms: F 0-1 and 1-2, D 2-4 and 4-6; stage 0 waits from 1 to 4. The forward
-    step of stage 1 is two operations."""
+    step of stage 1 is two operations. A replay for each factor takes so many times as long."""
     steps = [(0, "F0", 0, 1), (1, "F0", 1, 1.5), (1, "F0", 1.5, 2), (1, "D0", 2, 4), (0, "D0", 4, 6), (0, "", 6, 7)]
     operations = [
-        {"key": "pp a=1", "launch": 0, "arm": "overlapped", "replay": 0, "rank": rank, "lane": "compute", "op": i}
-        | {"kind": "gemm", "role": "compute", "start": begin * MS, "end": end * MS, "step": step}
+        {"key": "pp a=1", "launch": 0, "arm": "overlapped", "replay": replay, "rank": rank, "lane": "compute", "op": i}
+        | {"kind": "gemm", "role": "compute", "start": factor * begin * MS, "end": factor * end * MS, "step": step}
+        for replay, factor in enumerate(factors)
         for i, (rank, step, begin, end) in enumerate(steps)
     ]
     bubble = {"bubble_rate": 0.5, "bubble_rate_low": 0.45, "bubble_rate_high": 0.55, "t_step": 6 * MS}
     summary = [row("pp a=1", schedule="1f1b", chunks=1, receive="early", **bubble, **more)]
-    return write(directory, "schedule:t chunks:i receive:t bubble_rate:1*", summary, operations)
+    return write(directory, "schedule:t chunks:i receive:t bubble_rate:1* t_busy:s t_bubble:s", summary, operations)
 
 
 def test_a_pipeline_is_its_steps_and_their_bubbles(tmp_path: Path, drawn: Any) -> None:
@@ -79,9 +81,30 @@ def test_a_pipeline_is_its_steps_and_their_bubbles(tmp_path: Path, drawn: Any) -
     assert boxes[("F: forward", 1)] == pytest.approx([1, 2]), "its operations are one step"
     assert boxes[("D: backward, inputs and weights in one", 0)] == pytest.approx([4, 6])
     assert ("bubble", 1) not in boxes, "it begins when it has something to do"
-    assert panel.get_title(loc="left") == "1f1b: bubble 50.0 % [45.0, 55.0]"
+    assert panel.get_title(loc="left") == "1f1b: bubble 50.0 % [45.0, 55.0] (n = 7)"
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["stage 0", "stage 1"]
     assert {to_hex(c.get_facecolor()[0]) for c in panel.collections} >= {KINDS["F"][0].lower()}
+
+
+def test_the_step_that_is_drawn_is_the_nearest_to_the_bubble_beside_it_and_says_its_own(
+    tmp_path: Path, drawn: Any
+) -> None:
+    """Spans of 14, 7 and 10.5 ms, 6 of them busy: bubbles of 57, 14 and 43 %. The summary has 4 of 10 ms, 40 %."""
+    run = pipeline_run(tmp_path / "run", (2, 1, 1.5), t_busy=6 * MS, t_bubble=4 * MS)
+    (page,) = get_figure("pipeline").pages(load_run(run), "")
+    (panel,) = drawn("pipeline", page).panels
+    assert page.frame["end"].max() == pytest.approx(9 * MS)  # of the last named step of the third replay
+    assert panel.get_title(loc="left").endswith("(n = 7), of the step drawn 42.9 %")
+    assert "nearest to that median; its own share is named" in page.captions[1]
+
+
+def test_without_a_stage_s_time_alone_the_middle_replay_is_drawn_and_no_share_of_it_is_named(
+    tmp_path: Path, drawn: Any
+) -> None:
+    (page,) = get_figure("pipeline").pages(load_run(pipeline_run(tmp_path / "run", (2, 1, 1.5))), "")
+    assert page.frame["end"].max() == pytest.approx(9 * MS)
+    assert "step drawn" not in drawn("pipeline", page).panels[0].get_title(loc="left")
+    assert "the middle one by length, whose own share is another" in page.captions[1]
 
 
 def test_what_is_no_measurement_says_so(tmp_path: Path, drawn: Any) -> None:
@@ -115,7 +138,8 @@ def test_orderings_have_time_results_and_what_was_known(tmp_path: Path, drawn: A
     assert [patch.get_hatch() or "" for patch in times.patches] == ["", "xxx"]
     assert to_hex(times.patches[0].get_facecolor()) == style.COMPUTE.lower()
     said = [text.get_text() for text in words.texts]
-    for cell in ("right", "700 of 768 wrong", "–", "race x 6", "mismatch x 1", "skipped"):
+    assert max(len(cell) for cell in said) <= 24, "no cell runs into the next"
+    for cell in ("right", "700 wrong (91 %)", "–", "race x 6", "mismatch x 1", "skipped"):
         assert cell in said
     assert [tick.get_text() for tick in times.get_yticklabels()] == [
         "correct",

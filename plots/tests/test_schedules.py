@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of training schedules, read back from the artists, and the table of schemes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic_schedules
 from matplotlib.axes import Axes
@@ -63,12 +65,23 @@ def test_buckets_are_placed_by_their_mean_with_the_recommended_ones_in_a_band(tm
     assert not low < 1 << 20
     assert "Recommended: bucket 1MiB; 1MiB exposes least; 25MiB exposes more." in page.captions
     assert panel.get_ylabel() == "time of a step (ms)"
+    assert [text.get_text() for text in panel.texts] == ["tensor", "1MiB", "25MiB", "all"]
+    assert {text.xy[1] for text in panel.texts} == {1}, "names stand above the panel, where no line runs"
 
 
 def test_without_choices_nothing_is_recommended(tmp_path: Path, drawn: Any) -> None:
     (page,) = pages(synthetic_schedules.build(tmp_path / "run", "ddp", choices=False), "bucket_curve")
     assert not any("Recommended" in caption for caption in page.captions)
     assert not drawn("bucket_curve", page).panels[0].patches
+
+
+def test_names_of_one_size_are_joined_and_near_ones_stand_in_rows(tmp_path: Path, drawn: Any) -> None:
+    run = load_run(synthetic_schedules.build(tmp_path / "run", "ddp"))
+    run.tables["summary"].frame["buckets"] = [40, 39, 1, 1]
+    (page,) = get_figure("bucket_curve").pages(run, "")
+    names = {text.get_text(): text.xyann[1] for text in drawn("bucket_curve", page).panels[0].texts}
+    assert set(names) == {"tensor", "1MiB", "25MiB, all"}
+    assert names["tensor"] != names["1MiB"]
 
 
 # ---- bucket_timeline -------------------------------------------------------------------------------------------------
@@ -99,6 +112,8 @@ def test_the_knee_is_the_recommended_depth(tmp_path: Path, drawn: Any) -> None:
     assert line(over_memory, "_line").get_xdata().tolist() == [1 << 20, 2 << 20, 3 << 20]
     assert (line(over_depth, "_knee").get_xdata()[0], line(over_memory, "_knee").get_xdata()[0]) == (1, 2 << 20)
     assert [text.get_text() for text in over_memory.texts] == ["0", "1", "2"]
+    ring = line(over_depth, "ring, the knee: the least depth that is not shown to expose more than the best")
+    assert (ring.get_marker(), ring.get_markerfacecolor()) == ("o", "none")
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------
@@ -133,6 +148,20 @@ def test_one_value_is_no_sweep(tmp_path: Path, figure: str) -> None:
     (directory / "summary.csv").write_text("".join(text[:2]))
     with pytest.raises(Absent, match="no sweep of several"):
         pages(directory, figure)
+
+
+def test_series_of_one_depth_stand_side_by_side(tmp_path: Path, drawn: Any) -> None:
+    run = load_run(synthetic_schedules.build(tmp_path / "run", "fsdp"))
+    other = run.tables["summary"].frame.assign(communicators=1.0)
+    other["key"] = other["key"] + " communicators=one"
+    run.tables["summary"] = replace(
+        run.tables["summary"], frame=pd.concat([run.tables["summary"].frame, other], ignore_index=True)
+    )
+    run.tables["summary"].frame.attrs = other.attrs
+    (page,) = get_figure("prefetch").pages(run, "")
+    over_depth, over_memory = drawn("prefetch", page).panels
+    assert [found.get_xdata()[1] for found in lines(over_depth, "_line")] == pytest.approx([0.97, 1.03])
+    assert len({found.get_xdata()[1] for found in lines(over_memory, "_line")}) == 1
 
 
 # ---- schemes ---------------------------------------------------------------------------------------------------------

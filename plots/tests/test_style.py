@@ -39,6 +39,21 @@ def test_the_style_is_undone_and_dollars_are_text() -> None:
     assert matplotlib.rcParams["font.size"] == inner  # the fixture's own context is whole again
 
 
+def test_names_break_between_their_parts() -> None:
+    assert style.in_lines("a · b", 9) == "a · b"
+    assert style.in_lines("matrix · gemm · stream", 13) == "matrix · gemm\nstream"
+    assert max(len(line) for line in style.in_lines("x" * 99 + " · y", 10).splitlines()) <= 10
+
+
+def test_a_short_logarithmic_axis_has_ticks_too() -> None:
+    axes = Paper().subplots()
+    style.log10_axis(axes, "x", "bandwidth", "B/s", [4.6e9, 5.5e9])
+    low, high = axes.get_xlim()
+    ticks = axes.get_xticks()
+    assert len(ticks) >= 3
+    assert all(low <= tick <= high for tick in ticks)
+
+
 def test_an_axis_keeps_its_data_in_the_schema_s_unit() -> None:
     axes = Paper().subplots()
     axes.plot([0.001, 0.025], [1, 2])

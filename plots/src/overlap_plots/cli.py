@@ -10,16 +10,17 @@ import argparse
 import csv
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from overlap_plots import registry, schemes
+from overlap_plots import registry, schemes, style
 from overlap_plots.check import check_run
 from overlap_plots.fabrics import load_fabric
 from overlap_plots.lab.page import lab_page
 from overlap_plots.load import Run, RunError, load_run
-from overlap_plots.registry import Absent
+from overlap_plots.prediction import cases, table
+from overlap_plots.prediction import figure as prediction_figure
+from overlap_plots.registry import Absent, Together
 from overlap_plots.render import FORMATS, save_pages
 
 _MOST_PROBLEMS = 50
@@ -65,6 +66,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     together.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
     together.set_defaults(run_command=_compare)
+
+    predicted = commands.add_parser("predicted", help="how far off the model was: a measured run and one of the model")
+    predicted.add_argument("run", metavar="RUN", type=Path, help="a directory that an overlap bench wrote")
+    predicted.add_argument(
+        "model_run", metavar="MODEL_RUN", type=Path, help="one of the same cases, by --backend model"
+    )
+    predicted.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("prediction"), help="where to (default prediction)"
+    )
+    predicted.add_argument("--format", metavar="LIST", default="png,svg", help="png, svg or both (default png,svg)")
+    predicted.set_defaults(run_command=_predicted)
 
     lab = commands.add_parser("lab", help="write a page to try overlap, buckets and queues in, from a run's numbers")
     lab.add_argument(
@@ -132,17 +144,18 @@ def _render(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-@dataclass(frozen=True)
-class _Together:
-    """Several runs and descriptions as one picture's origin."""
-
-    facts: tuple[str, ...]
-
-
 def _compare(options: argparse.Namespace) -> int:
     formats = _formats(options.format)
     asked = [name for text in options.figure for name in text.split(",")]
     fabrics = [fabric for source in options.sources for fabric in load_fabric(source)]
+    without = [fabric.name for fabric in fabrics if not fabric.series]
+    if without:
+        said = (
+            f"no series of a collective in {', '.join(without)}; compare runs of overlap-collective or overlap-import"
+        )
+        if len(without) == len(fabrics):
+            raise RunError(said, status=2)
+        print(f"overlap-plots: {said}", file=sys.stderr)
     origins = [fabric.origin for fabric in fabrics]
     few = origins if len(origins) <= _MOST_ORIGINS else [f"{len(origins)} runs and machine descriptions"]
     failed = False
@@ -156,12 +169,37 @@ def _compare(options: argparse.Namespace) -> int:
             pages = figure.pages_of(fabrics)
             for note in dict.fromkeys(note for page in pages for note in page.notes):
                 print(f"overlap-plots: {name}: {note}", file=sys.stderr)
-            for path in save_pages(name, figure, pages, _Together(tuple(few)), options.out, formats):
+            for path in save_pages(name, figure, pages, Together(tuple(few)), options.out, formats):
                 print(path)
         except Absent as absent:
             print(f"overlap-plots: {name} is not drawn: {absent}", file=sys.stderr)
             failed = failed or bool(asked)
     return 1 if failed else 0
+
+
+def _predicted(options: argparse.Namespace) -> int:
+    formats = _formats(options.format)
+    measured, model = load_run(options.run), load_run(options.model_run)
+    for run in (measured, model):
+        if options.out.resolve().is_relative_to(run.directory.resolve()):
+            raise RunError(f"--out {options.out} lies in the run {run.name}; name a folder of its own", status=2)
+    joined = cases.join(measured, model)
+    print(table.text(cases.errors(joined.frame)), end="\n\n")
+    left_out = table.left_out(joined)
+    for line in left_out[:_MOST_PROBLEMS]:
+        print(f"overlap-plots: {line}", file=sys.stderr)
+    if len(left_out) > _MOST_PROBLEMS:
+        print(f"overlap-plots: and {len(left_out) - _MOST_PROBLEMS} more, in predicted.csv", file=sys.stderr)
+    table.write(joined, options.out / "predicted.csv")
+    print(options.out / "predicted.csv")
+    try:
+        page = prediction_figure.page(joined, style.units_of(measured.tables["summary"].frame, seconds="t_step"))
+        origin = Together((f"measured: {measured.origin}", f"model: {model.origin}"))
+        for path in save_pages("predicted", prediction_figure, [page], origin, options.out, formats):
+            print(path)
+    except Absent as absent:
+        print(f"overlap-plots: predicted is not drawn: {absent}", file=sys.stderr)
+    return 0
 
 
 def _figure(name: str) -> registry.Figure:

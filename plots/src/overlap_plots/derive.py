@@ -30,8 +30,9 @@ TIME_OF_ARM = {
 
 # What distinguishes cases for a reader, in the order in which it is said.
 _CASE_AXES = (
-    "placement gemm layers mode bucket prefetch tiles collective bytes dtype ranks transport progress waiting "
-    "channels_asked buffers interleave launch_mode launch"
+    "study victim aggressor variant schedule chunks receive placement gemm layers mode bucket prefetch communicators "
+    "in_flight tiles workers sm_target collective bytes dtype ranks transport progress waiting channels_asked buffers "
+    "interleave launch_mode launch"
 ).split()
 
 # Below this part of the step the smaller of compute and communication is not worth hiding, and its hidden share is a
@@ -40,8 +41,15 @@ SMALLEST_PART = 0.05
 
 # How the value of an axis is said where the bare value would not tell what it is; "{s}" is the s of a plural.
 _AXIS_WORDS = {
+    "aggressor": "beside {}",
+    "chunks": "{} chunk{s} a stage",
+    "receive": "receives posted {}",
     "bucket": "bucket {}",
     "prefetch": "prefetch {}",
+    "communicators": "{} communicator{s}",
+    "in_flight": "{} in flight",
+    "workers": "{} worker{s}",
+    "sm_target": "GEMM on {} SM{s}",
     "tiles": "tiles {}",
     "ranks": "{} rank{s}",
     "progress": "progress {}",
@@ -52,6 +60,8 @@ _AXIS_WORDS = {
     "launch_mode": "{} launch",
     "launch": "launch {}",
 }
+# What is usual is not said: the transport's own way, the library's choice, no limit.
+_USUAL = {"progress": "auto", "receive": "early", "chunks": 1, "channels_asked": 0, "in_flight": 0, "sm_target": 0}
 
 
 def with_numbers(summary: pd.DataFrame) -> pd.DataFrame:
@@ -93,11 +103,23 @@ def chosen_note(shown: int, of: int) -> str:
 
 
 def case_names(frame: pd.DataFrame) -> list[str]:
-    """One name a row from the axes that vary among the rows; the key where those do not tell two rows apart."""
+    """One name a row from the axes that vary among the rows; rows that those do not tell apart also have the words that
+    not all of their keys hold; the key where nothing else does."""
     varying = [a for a in _CASE_AXES if a in frame and frame[a].nunique(dropna=False) > 1]
     names = _with_source(frame, _join_axes(frame, varying or ["placement"]))
-    keys = [plain(key) for key in frame["key"]]
-    return [name if names.count(name) == 1 and name else key for name, key in zip(names, keys, strict=True)]
+    keys = list(frame["key"])
+    for alike in {name for name in names if names.count(name) > 1}:
+        rows = [row for row, name in enumerate(names) if name == alike]
+        for row, words in zip(rows, _words_apart([keys[row] for row in rows]), strict=True):
+            names[row] = " · ".join(filter(None, (alike, words)))
+    return [n if n and names.count(n) == 1 else plain(key) for n, key in zip(names, keys, strict=True)]
+
+
+def _words_apart(keys: Sequence[str]) -> list[str]:
+    """Of each key the words that not all of them hold."""
+    words = [key.split() for key in keys]
+    shared = set(words[0]).intersection(*words)
+    return [" ".join(plain(word) for word in of_key if word not in shared) for of_key in words]
 
 
 def full_name(row: pd.Series[Any]) -> str:
@@ -133,15 +155,14 @@ def _with_source(frame: pd.DataFrame, names: list[str]) -> list[str]:
 
 def _say(axis: str, value: Any) -> str:
     words = _AXIS_WORDS.get(axis, "{}")
+    if value == _USUAL.get(axis):
+        return ""
     if isinstance(value, str):
-        own_way = axis == "progress" and value == "auto"  # the transport's
-        return words.format(plain(value)) if value and not own_way else ""
+        return words.format(plain(value)) if value else ""
     if not math.isfinite(value):
         return ""
     if axis == "bytes":
         return iec(value)
-    if axis == "channels_asked" and value == 0:
-        return ""  # the library's choice
     return words.format(int(value), s="" if value == 1 else "s")
 
 
@@ -360,6 +381,27 @@ def typical_replay(operations: pd.DataFrame) -> pd.DataFrame:
     middle = lengths.index[(len(lengths) - 1) // 2]
     of_middle: pd.DataFrame = overlapped[overlapped["replay"] == middle]
     return of_middle
+
+
+# Operations that order others and do no work: their time is waiting.
+_ORDERING = ("record", "wait", "host_sync")
+
+
+def work(operations: pd.DataFrame) -> pd.DataFrame:
+    """Those that compute or communicate."""
+    does = operations["role"].isin(["compute", "comm"]) & ~operations["kind"].isin(_ORDERING)
+    of_work: pd.DataFrame = operations[does]
+    return of_work
+
+
+def longest_spans(operations: pd.DataFrame) -> pd.Series[float]:
+    """Indexed by replay: the longest that a rank's compute took from its first start to its last end in the overlapped
+    arm of one case, in seconds; without a start seen, from when it could have begun."""
+    compute = work(operations[(operations["arm"] == "overlapped") & (operations["role"] == "compute")])
+    compute = compute.assign(begin=compute["start"].fillna(compute["ready"]))
+    ranks = compute.groupby(["replay", "rank"]).agg(begin=("begin", "min"), end=("end", "max"))
+    spans: pd.Series[float] = (ranks["end"] - ranks["begin"]).groupby("replay").max()
+    return spans
 
 
 Span = tuple[float, float]

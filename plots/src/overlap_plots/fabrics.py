@@ -147,7 +147,7 @@ def from_run(run: Run, case: str = "") -> Fabric:
                 series.append(_series_of(dict(zip(names, keys, strict=True)), best, summary))
     about = " · ".join(filter(None, (run.device, run.date)))
     kept = tuple(found for found in series if len(found.points))
-    return Fabric(run.name, about, kept, f"run {run.name} ({about or 'device unknown'}, {run.tool})")
+    return Fabric(run.name, about, kept, run.origin)
 
 
 def _filled(fits: pd.DataFrame) -> pd.DataFrame:

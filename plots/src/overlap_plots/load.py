@@ -108,6 +108,12 @@ class Run:
         """What the footer of a picture says of the run."""
         return (f"run {self.name}", self.device or "device unknown", self.date or "date unknown", self.tool)
 
+    @property
+    def origin(self) -> str:
+        """The same in a line, for a picture of several."""
+        about = " · ".join(filter(None, (self.device, self.date)))
+        return f"run {self.name} ({about or 'device unknown'}, {self.tool})"
+
     def _text(self, *path: str) -> str:
         value = self._entry(*path)
         return value if isinstance(value, str) else ""

@@ -44,19 +44,31 @@ class Origin(Protocol):
         ...
 
 
-class Figure(Protocol):
-    """What a module of ``figures`` provides."""
+@dataclass(frozen=True)
+class Together:
+    """Several runs and descriptions as one picture's origin."""
+
+    facts: tuple[str, ...]
+
+
+class Drawing(Protocol):
+    """What puts a page's data onto its panels."""
 
     TITLE: str
+
+    def draw(self, axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
+        """Draws onto the panels and returns the artists. Touches nothing else."""
+        ...
+
+
+class Figure(Drawing, Protocol):
+    """What a module of ``figures`` provides."""
+
     DESCRIPTION: str  # one line for ``overlap-plots list``
     NEEDS: Mapping[str, Sequence[str]]  # table -> columns without which there is nothing to draw
 
     def pages(self, run: Run, case: str) -> list[Page]:
         """Chooses and shapes the data. Raises ``Absent`` when the run has none for this figure."""
-        ...
-
-    def draw(self, axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
-        """Draws onto the panels and returns the artists. Touches nothing else."""
         ...
 
 

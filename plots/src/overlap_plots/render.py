@@ -17,20 +17,21 @@ from matplotlib.figure import Figure as Paper
 
 from overlap_plots import style
 from overlap_plots.load import RunError
-from overlap_plots.registry import Figure, Origin, Page
+from overlap_plots.registry import Drawing, Origin, Page
 
 FORMATS = ("png", "svg")
 
 _LINE = 0.19  # inches of one line of small print
 _LEGEND_LINE = 0.172
 _CHARACTERS = 15.0  # of small print in an inch of width, on average
+_SUBTITLE, _SMALL_PRINT = 9.0, 8.0  # sizes of letters, points
 _EDGE = 0.12  # inches left free at the edges of the paper
 
 
-def draw_page(figure: Figure, page: Page, origin: Origin) -> Paper:
+def draw_page(figure: Drawing, page: Page, origin: Origin) -> Paper:
     """The whole picture, not yet saved. Call within ``style.context()``."""
     width = page.size[0]
-    header = [*_wrap(page.subtitle, width)]
+    header = _wrap(page.subtitle, width * _SMALL_PRINT / _SUBTITLE)
     foot = [line for text in (*page.captions, *page.notes, _footer(page, origin)) for line in _wrap(text, width)]
 
     paper = Paper()
@@ -55,10 +56,10 @@ def draw_page(figure: Figure, page: Page, origin: Origin) -> Paper:
     title = f"{figure.TITLE}{_not_measured(page.sources)}"
     paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top")
     for row, line in enumerate(header):
-        paper.text(left, 1 - (0.38 + _LINE * row) / height, line, fontsize=9, va="top")
+        paper.text(left, 1 - (0.38 + _LINE * row) / height, line, fontsize=_SUBTITLE, va="top")
     for row, line in enumerate(foot, start=1):
         at = (_EDGE + _LINE * (len(foot) - row)) / height
-        paper.text(left, at, line, fontsize=8, va="bottom", color=style.REFERENCE)
+        paper.text(left, at, line, fontsize=_SMALL_PRINT, va="bottom", color=style.REFERENCE)
     if labels:
         paper.legend(
             handles,
@@ -100,7 +101,7 @@ def save(paper: Paper, path: Path) -> None:
 
 
 def save_pages(
-    name: str, figure: Figure, pages: Sequence[Page], origin: Origin, out: Path, formats: Sequence[str]
+    name: str, figure: Drawing, pages: Sequence[Page], origin: Origin, out: Path, formats: Sequence[str]
 ) -> Iterator[Path]:
     """Draws and saves every page of a figure and yields the files."""
     try:
@@ -133,7 +134,8 @@ def _not_measured(sources: Sequence[str]) -> str:
 
 
 def _wrap(text: str, width: float) -> list[str]:
-    return textwrap.wrap(style.plain(text), int(_CHARACTERS * width)) if text else []
+    kept = style.plain(text).replace(" %", "\u00a0%")  # a line ends behind a number and its sign, never between
+    return textwrap.wrap(kept, int(_CHARACTERS * width)) if text else []
 
 
 def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:

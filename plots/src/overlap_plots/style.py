@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 # Okabe-Ito; red is kept for one thing.
 COMPUTE = "#0072B2"
@@ -62,6 +62,19 @@ def shorten(text: str, limit: int) -> str:
         return text
     head = (limit - 1) // 2
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+def in_lines(name: str, width: int) -> str:
+    """A name of parts, "a · b", in lines of whole parts; none is longer than ``width`` characters or ends with a dot,
+    and what is too long for three has its middle left out."""
+    lines: list[str] = []
+    for part in shorten(name, 3 * width - 6).split(" · "):
+        joined = f"{lines[-1]} · {part}" if lines else part
+        if lines and len(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(part)
+    return "\n".join(shorten(line, width) for line in lines)
 
 
 # ---- units -----------------------------------------------------------------------------------------------------------
@@ -160,11 +173,14 @@ def log10_axis(axes: Axes, which: Literal["x", "y"], name: str, unit: str, value
     steps = (1, 1.5, 2, 3, 4, 5, 7) if span < 0.9 else (1, 2, 5) if span < 3.2 else (1,)
     decades = range(math.floor(low - margin), math.ceil(high + margin) + 1)
     limits = (10.0 ** (low - margin), 10.0 ** (high + margin))
+    within = [step * 10.0**decade for decade in decades for step in steps]
+    within = [tick for tick in within if limits[0] <= tick <= limits[1]]
+    if len(within) < 3:  # too short for these: in even steps
+        within = [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(*limits)]
     axis: Axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     (axes.set_xlim if which == "x" else axes.set_ylim)(limits)
-    ticks = [step * 10.0**decade for decade in decades for step in steps]
-    axis.set_major_locator(FixedLocator([tick for tick in ticks if limits[0] <= tick <= limits[1]]))
+    axis.set_major_locator(FixedLocator([tick for tick in within if limits[0] <= tick <= limits[1]]))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: _short_si(value, unit)))

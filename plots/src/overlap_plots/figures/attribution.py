@@ -29,6 +29,7 @@ _TERMS = (  # column, colour
 NEEDS = {"summary": ["key", "launch", "status", "source", "rounds", "t_ideal", "lost", *(c for c, _ in _TERMS)]}
 
 _MOST = 20
+_WIDTH = 54  # characters of a case's name in a line
 
 
 def pages(run: Run, case: str) -> list[Page]:
@@ -38,7 +39,7 @@ def pages(run: Run, case: str) -> list[Page]:
     if rows.empty:
         raise Absent("no case says what its step lost")
     chosen = derive.choose(rows, _MOST)
-    frame = chosen.assign(name=[style.plain(name) for name in _names(chosen)])
+    frame = chosen.assign(name=[style.in_lines(style.plain(name), _WIDTH) for name in derive.case_names(chosen)])
     frame.attrs = chosen.attrs
     absent = [column for column, _ in _TERMS if frame[column].isna().all()]
     captions = [
@@ -52,7 +53,7 @@ def pages(run: Run, case: str) -> list[Page]:
         Page(
             frame=frame,
             panels=(1, 1),
-            size=(9.5, 1.2 + 0.36 * len(frame)),
+            size=(9.5, 1.2 + (0.42 if frame["name"].str.contains("\n").any() else 0.36) * len(frame)),
             subtitle=derive.shared_axes(chosen),
             captions=captions,
             rounds=derive.rounds_range(chosen),
@@ -61,15 +62,6 @@ def pages(run: Run, case: str) -> list[Page]:
             notes=[n for n in (derive.chosen_note(len(chosen), len(rows)), derive.without_numbers(summary)) if n],
         )
     ]
-
-
-def _names(frame: pd.DataFrame) -> list[str]:
-    if "victim" not in frame:
-        return derive.case_names(frame)
-    said = frame[["study", "victim", "aggressor", "placement"]].copy()
-    said["channels"] = frame["channels_asked"].map(lambda n: f"{n:.0f} channels" if n > 0 else "")
-    varying = [c for c in said if said[c].nunique() > 1] or ["victim"]
-    return [" · ".join(word for word in words if word) for words in said[varying].itertuples(index=False)]
 
 
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
@@ -92,10 +84,11 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     total = frame["lost"].to_numpy(dtype=float) / ideal
     if "lost_low" in frame:
         artists += style.interval(panel, "x", at, frame["lost_low"] / ideal, frame["lost_high"] / ideal, "black")
-    artists += panel.plot(total, at, "|", color="black", ms=15, mew=2, label="t_step - t_ideal")
+    artists += panel.plot(total, at, "|", color="black", ms=15, mew=2, label="_total")
+    artists += panel.plot([], [], "|", color="black", ms=9, mew=2, label="t_step - t_ideal")  # no higher than its line
     artists.append(panel.axvline(0, color=style.REFERENCE, lw=1, label="_"))
-    panel.set_yticks(at, [style.shorten(name, 60) for name in frame["name"]])
+    panel.set_yticks(at, frame["name"])
     panel.set_ylim(len(frame) - 0.5, -0.5)
-    panel.set_xlabel("of t_ideal (ratio)")
+    panel.set_xlabel("lost time of a step / t_ideal (ratio)")
     panel.grid(axis="x")
     return artists

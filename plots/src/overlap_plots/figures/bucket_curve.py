@@ -24,6 +24,9 @@ NEEDS = {
     ).split()
 }
 
+_SIZE = (9.5, 4.8)  # inches, of the panel
+_LETTER = 0.062  # inches, of one letter of a name
+
 
 def pages(run: Run, case: str) -> list[Page]:
     summary = derive.matching(run.tables["summary"].frame, case)
@@ -44,7 +47,7 @@ def _page(run: Run, series: str, sweep: pd.DataFrame, summary: pd.DataFrame) -> 
     curve = derive.bucket_curve(sweep)
     unit = style.unit_of(summary, "t_exposed")
     captions = [
-        "Size: gradient bytes / number of buckets, so that uneven buckets are placed by their mean.",
+        "Size: gradient bytes / number of buckets, so uneven buckets are placed by their mean. Above: as asked for.",
         style.describe(summary, "t_exposed"),
         style.describe(summary, "t_tail"),
     ]
@@ -59,7 +62,7 @@ def _page(run: Run, series: str, sweep: pd.DataFrame, summary: pd.DataFrame) -> 
     return Page(
         frame=frame,
         panels=(1, 1),
-        size=(9.5, 4.8),
+        size=_SIZE,
         subtitle=derive.shared_axes(sweep),
         captions=captions,
         rounds=derive.rounds_range(sweep),
@@ -82,7 +85,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     artists: list[Artist] = []
     sizes = frame["size"].to_numpy(dtype=float)
     style.log2_axis(panel, sizes, style.iec)
-    panel.set_xlabel("mean bucket")
+    panel.set_xlabel("mean size of a bucket")
     artists += _recommended(panel, frame)
     curve = derive.bucket_curve(frame)
     if curve is not None:
@@ -112,18 +115,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
                 label="_marks",
             )
         artists += panel.plot([], [], f"{marker}-", color=color, label=name)
-    for _, row in frame.iterrows():
-        artists.append(
-            panel.annotate(
-                style.plain(row["bucket"]),
-                (row["size"], row["t_exposed"]),
-                xytext=(0, 9),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7.5,
-                color=style.COMPUTE,
-            )
-        )
+    artists += _names(panel, frame)
     if (frame["status"] == "noisy").any():
         artists += panel.plot([], [], "o", color=style.REFERENCE, mfc=style.PAPER, label="hollow: noisy")
     bottom, top = panel.get_ylim()
@@ -148,3 +140,30 @@ def _recommended(panel: Axes, frame: pd.DataFrame) -> list[Artist]:
         min(low, high) / edge, max(low, high) * edge, color="#DCE9DC", zorder=0, label="best bucket, 95 % interval"
     )
     return [band]
+
+
+def _names(panel: Axes, frame: pd.DataFrame) -> list[Artist]:
+    """What was asked for, above the panel, where no line runs: each name in the first row that has room for it."""
+    low, high = (math.log2(limit) for limit in panel.get_xlim())
+    ends: list[float] = []  # of each row's last name, inches
+    artists: list[Artist] = []
+    for size in sorted(frame["size"].unique()):
+        text = style.plain(", ".join(frame.loc[frame["size"] == size, "bucket"].unique()))
+        middle = (math.log2(size) - low) / (high - low) * _SIZE[0]
+        half = 0.5 * _LETTER * (len(text) + 1)
+        row = next((i for i, end in enumerate(ends) if end <= middle - half), len(ends))
+        ends[row : row + 1] = [middle + half]
+        artists.append(
+            panel.annotate(
+                text,
+                (size, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 4 + 11 * row),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7.5,
+                color=style.REFERENCE,
+                annotation_clip=False,
+            )
+        )
+    return artists

@@ -74,7 +74,7 @@ def _page(lines: Sequence[tuple[str, Series]], units: dict[str, str], subtitle: 
         subtitle=subtitle,
         captions=[
             "Bus bandwidth: bytes / time by the bus factor of nccl-tests; no wire speed where switches reduce or "
-            "the algorithm is hierarchical. Of several points of one size the median."
+            "the algorithm is hierarchical. Of several points of one size the median, of intervals that of their ends."
         ],
         rounds=fabrics.points_range(counts, "line"),
         sources=fabrics.sources([s for _, s in shown]),

@@ -27,12 +27,11 @@ NEEDS = {
     ).split()
 }
 
-_BARS = ("t_compute", "t_comm", "t_serial", "t_step")
-_LEGEND = (
-    (style.COMPUTE, "compute"),
-    (style.COMM, "communication"),
-    (style.SERIAL, "both in a row"),
-    (style.EXPOSED, "exposed"),
+_LEGEND = (  # an arm's time, its colour and name; of t_step what is more than t_compute
+    ("t_compute", style.COMPUTE, "compute"),
+    ("t_comm", style.COMM, "communication"),
+    ("t_serial", style.SERIAL, "both in a row"),
+    ("t_step", style.EXPOSED, "exposed"),
 )
 _MOST = 12
 _WIDTH = 36  # characters of a panel's title
@@ -40,13 +39,18 @@ _WIDTH = 36  # characters of a panel's title
 
 def pages(run: Run, case: str) -> list[Page]:
     summary = derive.matching(run.tables["summary"].frame, case)
-    rows = derive.with_numbers(summary).dropna(subset=["t_step"])  # not every bench runs both at once
+    # Not every bench runs both at once, and compute alone.
+    rows = derive.with_numbers(summary).dropna(subset=["t_step", "t_compute"])
     if rows.empty:
-        raise Absent("no case of both at once")
+        raise Absent("no case of both at once and of compute alone")
     chosen = derive.choose(rows, _MOST)
     count = len(chosen)
     columns = count if count <= 4 else next((c for c in (4, 3) if count % c != 1), 4)  # leave no panel alone in its row
-    captions = [style.describe(chosen, "hidden_share"), style.describe(chosen, "t_ideal") + " (dashed: the bound)"]
+    captions = [
+        "Bars: medians over rounds, of one operation of a window. Exposed: t_step - t_compute.",
+        *([style.describe(chosen, "hidden_share")] if chosen["hidden_share"].notna().any() else []),
+        *([f"{style.describe(chosen, 't_ideal')} (dashed: the bound)"] if chosen["t_ideal"].notna().any() else []),
+    ]
     if (chosen["status"] == "noisy").any():
         captions.append("Hollow: noisy, measured while something disturbed the machine.")
     if (chosen["source"] != "measured").any():
@@ -67,15 +71,19 @@ def pages(run: Run, case: str) -> list[Page]:
 
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     unit = style.unit_of(frame, "t_step")
+    bars = [
+        name for name, *_ in _LEGEND if frame[name].notna().any()
+    ]  # an arm that the bench does not have leaves no gap
     artists: list[Artist] = []
     for panel, (_, row) in zip(axes, frame.iterrows(), strict=False):
-        artists += _case(panel, row, unit)
-    for color, name in _LEGEND:
-        artists += axes[0].plot([], [], "s", color=color, markersize=8, label=name)
+        artists += _case(panel, row, bars, unit)
+    for bar, color, name in _LEGEND:
+        if bar in bars:
+            artists += axes[0].plot([], [], "s", color=color, markersize=8, label=name)
     return artists
 
 
-def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
+def _case(axes: Axes, row: pd.Series[Any], bars: Sequence[str], unit: str) -> list[Artist]:
     noisy = row["status"] == "noisy"
     hatch = "" if row["source"] == "measured" else "///"
     artists: list[Artist] = []
@@ -85,23 +93,24 @@ def _case(axes: Axes, row: pd.Series[Any], unit: str) -> list[Artist]:
         edge = color if noisy or not hatch else style.PAPER
         artists.extend(axes.bar([at], [height], 0.68, bottom, color=face, edgecolor=edge, linewidth=1.2, hatch=hatch))
 
-    bar(0, row["t_compute"], 0, style.COMPUTE)
-    bar(1, row["t_comm"], 0, style.COMM)
-    bar(2, row["t_serial"], 0, style.SERIAL)
-    # The overlapped step is its compute and whatever stayed on the wall clock after it.
-    bar(3, np.fmin(row["t_step"], row["t_compute"]), 0, style.COMPUTE)
-    if row["t_step"] > row["t_compute"]:
-        bar(3, row["t_step"] - row["t_compute"], row["t_compute"], style.EXPOSED)
-    low, high = (pd.Series([row[f"{name}_{end}"] for name in _BARS]) for end in ("low", "high"))
-    artists += style.interval(axes, "y", range(4), low, high, "#000000")
+    for at, (name, color) in enumerate((name, color) for name, color, _ in _LEGEND if name in bars):
+        if name != "t_step":
+            bar(at, row[name], 0, color)
+            continue
+        # The overlapped step is its compute and whatever stayed on the wall clock after it.
+        bar(at, np.fmin(row["t_step"], row["t_compute"]), 0, style.COMPUTE)
+        if row["t_step"] > row["t_compute"]:
+            bar(at, row["t_step"] - row["t_compute"], row["t_compute"], color)
+    low, high = (pd.Series([row[f"{name}_{end}"] for name in bars]) for end in ("low", "high"))
+    artists += style.interval(axes, "y", range(len(bars)), low, high, "#000000")
     if math.isfinite(row["t_ideal"]):
         dashes = (0, (4, 2))
         artists.append(axes.axhline(row["t_ideal"], color="#000000", linestyle=dashes, linewidth=1.0, label="bound"))
 
-    largest = float(np.nanmax([*(row[name] for name in _BARS), *high, 0.0]))
+    largest = float(np.nanmax([*(row[name] for name in bars), *high, 0.0]))
     axes.set_ylim(0, 1.08 * largest or 1.0)
-    axes.set_xlim(-0.6, 3.6)
-    axes.set_xticks(range(4), _BARS, fontsize=8)
+    axes.set_xlim(-0.6, len(bars) - 0.4)
+    axes.set_xticks(range(len(bars)), bars, fontsize=8)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.tick_params(axis="x", length=0)
     style.scale_axis(axes.yaxis, "time", unit, largest)
@@ -115,16 +124,4 @@ def _title(row: pd.Series[Any]) -> str:
     hidden = "little to hide" if derive.little_to_hide(row.to_frame().T).item() else f"hidden {share}{spread}"
     rounds = f", n = {int(row['rounds'])}" if math.isfinite(row["rounds"]) else ""
     noisy = ", noisy" if row["status"] == "noisy" else ""
-    return f"{_name(row['name'])}\n{hidden}{rounds}{noisy}"
-
-
-def _name(name: str) -> str:
-    """In lines of whole parts: "a · b" breaks between its parts, and no line ends with a dot."""
-    lines: list[str] = []
-    for part in style.shorten(name, 2 * _WIDTH - 6).split(" · "):
-        joined = f"{lines[-1]} · {part}" if lines else part
-        if lines and len(joined) <= _WIDTH:
-            lines[-1] = joined
-        else:
-            lines.append(part)
-    return "\n".join(style.shorten(line, _WIDTH) for line in lines)
+    return f"{style.in_lines(row['name'], _WIDTH)}\n{hidden}{rounds}{noisy}"

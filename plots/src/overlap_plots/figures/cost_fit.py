@@ -108,7 +108,9 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         if segment.start > 0:
             for panel in axes:
                 artists.append(panel.axvline(segment.start, color=style.SERIAL, linewidth=0.8, linestyle=":"))
-    style.log10_axis(time, "y", "time", units["seconds"], frame["seconds"])
+    style.log10_axis(
+        time, "y", "time", units["seconds"], frame[["seconds", "low", "high"]].to_numpy(dtype=float).ravel()
+    )
     time.grid(True, axis="both")
     artists.append(error.axhline(0, color=style.REFERENCE, linewidth=1))
     largest = max(0.01, float(frame["error"].abs().max())) * 1.15

@@ -7,12 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from overlap_plots import fabrics, style
+from overlap_plots import fabrics, labels, style
 from overlap_plots.fabrics import Fabric, Series
 from overlap_plots.load import Run
 from overlap_plots.registry import Absent, Page
@@ -25,7 +24,6 @@ NEEDS = {
 }
 
 _SIZE = (10.5, 6.6)  # inches, of the panel
-_LETTER = (0.062, 0.13)  # inches, of one letter of a label
 _SMALL = 65536  # bytes: without a message below it alpha is extrapolated
 _LOOKS = {"measured": ("o", "#0072B2"), "imported": ("s", "#009E73"), "published": ("D", "#CC79A7")}
 _OTHER = ("X", "#4D4D4D")  # emulated, model, proxy
@@ -114,84 +112,8 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         artists += panel.plot([], [], marker, color=color, ms=7, label=str(source))
     if frame["extrapolated"].any():
         artists += panel.plot([], [], "s", color=style.REFERENCE, mfc=style.PAPER, label="hollow: alpha extrapolated")
-    return artists + _labels(panel, frame)
+    return artists + labels.beside_marks(panel, _SIZE, frame, "bandwidth", "alpha")
 
 
 def _with_ends(frame: pd.DataFrame, column: str) -> list[float]:
     return [float(v) for v in frame[[column, f"{column}_low", f"{column}_high"]].to_numpy().ravel() if v > 0]
-
-
-def _labels(panel: Axes, frame: pd.DataFrame) -> list[Artist]:
-    """A name beside each mark, at the first of several places where it covers no mark and no other name."""
-    x = _along(frame["bandwidth"], panel.get_xlim(), _SIZE[0])
-    y = _along(frame["alpha"], panel.get_ylim(), _SIZE[1])
-    marks = [(a - 0.07, b - 0.07, a + 0.07, b + 0.07) for a, b in zip(x, y, strict=True)]
-    ends = {
-        column: _along(frame[column].fillna(frame[column.rpartition("_")[0]]), limits, length)
-        for name, limits, length in (("bandwidth", panel.get_xlim(), _SIZE[0]), ("alpha", panel.get_ylim(), _SIZE[1]))
-        for column in (f"{name}_low", f"{name}_high")
-    }
-    taken = [
-        *marks,
-        *(
-            (low, b - 0.02, high, b + 0.02)
-            for low, high, b in zip(ends["bandwidth_low"], ends["bandwidth_high"], y, strict=True)
-        ),
-        *(
-            (a - 0.02, low, a + 0.02, high)
-            for low, high, a in zip(ends["alpha_low"], ends["alpha_high"], x, strict=True)
-        ),
-    ]
-    artists: list[Artist] = []
-    for row, (a, b, name) in enumerate(zip(x, y, frame["name"], strict=True)):
-        text = style.plain(style.shorten(str(name), 60))
-        width, height = _LETTER[0] * len(text), _LETTER[1]
-        places = [
-            (dx, dy, "left" if dx > 0 else "right" if dx < 0 else "center")
-            for step in (0.0, 0.14, 0.28, 0.42)
-            for dx, dy in (
-                (0.1, step),
-                (0.1, -step),
-                (-0.1, step),
-                (-0.1, -step),
-                (0.0, 0.15 + step),
-                (0.0, -0.15 - step),
-            )
-        ]
-        boxes = []
-        for dx, dy, align in places:
-            left = a + dx if align == "left" else a + dx - width if align == "right" else a - width / 2
-            boxes.append((left, b + dy - height / 2, left + width, b + dy + height / 2))
-        # Its own mark is beside every place.
-        best = min(range(len(places)), key=lambda i: (_covered(boxes[i], taken), i))
-        dx, dy, align = places[best]
-        taken.append(boxes[best])
-        artists.append(
-            panel.annotate(
-                text,
-                (frame["bandwidth"].iloc[row], frame["alpha"].iloc[row]),
-                xytext=(72 * dx, 72 * dy),
-                textcoords="offset points",
-                ha=align,
-                va="center",
-                fontsize=7.5,
-                color=style.REFERENCE,
-            )
-        )
-    return artists
-
-
-def _along(values: pd.Series, limits: tuple[float, float], length: float) -> np.ndarray:
-    low, high = (math.log10(limit) for limit in limits)
-    place: np.ndarray = (np.log10(values.to_numpy(dtype=float)) - low) / (high - low) * length
-    return place
-
-
-def _covered(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
-    """The area that a label would share with others, and what of it would lie outside the panel."""
-    area = 0.0
-    for other in others:
-        wide = min(box[2], other[2]) - max(box[0], other[0])
-        high = min(box[3], other[3]) - max(box[1], other[1])
-        area += max(0.0, wide) * max(0.0, high)
-    return area + max(0.0, -box[0]) + max(0.0, box[2] - _SIZE[0]) + max(0.0, -box[1]) + max(0.0, box[3] - _SIZE[1])

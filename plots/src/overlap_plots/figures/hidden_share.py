@@ -24,6 +24,11 @@ NEEDS = {
 }
 
 _LOWEST, _HIGHEST = -1.5, 2.0  # of the hidden share's axis; what lies outside is marked at its edge, with its value
+_LETTER = 0.0148  # width of a letter of small print, of the panel's
+_BEYOND = (
+    "Triangles at the edge of an axis, with what they stand for in words: the share lies beyond; hollow: a part of its "
+    "interval does."
+)
 # What a line may run through: cases that differ in nothing but their bytes.
 _LINE_AXES = "placement gemm collective dtype ranks transport waiting channels_asked buffers balance source".split()
 _BALANCED = (0.6, 1.6)  # always in view: 1, where the bound has its peak, with an octave to each side
@@ -46,13 +51,19 @@ def pages(run: Run, case: str) -> list[Page]:
     frame = rows.assign(series=derive.series_names(rows), ratio=rows["t_comm"] / rows["t_compute"])
     frame[shares] = frame[shares].mask(little)
     frame.attrs = rows.attrs
+    (bottom, top), known = _limits(frame), frame[shares].to_numpy(dtype=float)
+    beyond = bool((known < bottom).any() or (known > top).any())
     return [
         Page(
             frame=frame,
             panels=(1, 3),
             size=(13.5, 4.2),
             subtitle=derive.shared_axes(rows),
-            captions=[style.describe(rows, "hidden_share"), style.describe(rows, "speedup")],
+            captions=[
+                style.describe(rows, "hidden_share"),
+                style.describe(rows, "speedup"),
+                *([_BEYOND] if beyond else []),
+            ],
             rounds=derive.rounds_range(rows),
             sources=derive.sources(rows),
             notes=[n for n in notes if n],
@@ -77,6 +88,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         artists += _series(over_bytes, rows, "bytes", "hidden_share", look, str(name), joined=True)
         artists += _series(over_ratio, rows, "ratio", "hidden_share", look, str(name), joined=False)
         artists += _series(speedup, rows, "ratio", "speedup", look, str(name), joined=False)
+    artists += _outside(over_bytes, frame, "bytes") + _outside(over_ratio, frame, "ratio")
     if (frame["status"] == "noisy").any():
         artists += over_bytes.plot([], [], "o", color=style.REFERENCE, mfc=style.PAPER, label="hollow: noisy")
     return artists
@@ -86,12 +98,16 @@ def _ratio(value: float) -> str:
     return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
 
 
-def _references(axes: Axes, frame: pd.DataFrame) -> list[Artist]:
+def _limits(frame: pd.DataFrame) -> tuple[float, float]:
     known = frame[["hidden_share", "hidden_share_low", "hidden_share_high"]].to_numpy(dtype=float)
     low = max(_LOWEST, float(np.nanmin([0.0, *known.ravel()])))
     high = min(_HIGHEST, float(np.nanmax([1.0, *known.ravel()])))
     margin = 0.06 * (high - low)
-    bottom, top = low - margin, high + margin
+    return low - margin, high + margin
+
+
+def _references(axes: Axes, frame: pd.DataFrame) -> list[Artist]:
+    bottom, top = _limits(frame)
     axes.set_ylim(bottom, top)
     axes.set_ylabel(style.label(frame, "hidden_share"))
     return [
@@ -132,30 +148,54 @@ def _bound(axes: Axes, frame: pd.DataFrame) -> list[Artist]:
     ]
 
 
-def _outside(axes: Axes, rows: pd.DataFrame, x: str, look: style.Series) -> list[Artist]:
-    """An arrow at the edge, and the value, of every row that the axis leaves out."""
+def _outside(axes: Axes, frame: pd.DataFrame, x: str) -> list[Artist]:
+    """A triangle at the edge for every row that the axis leaves out, filled, or whose interval it cuts, hollow; and in
+    words what cannot be read there, where it covers no other words."""
     artists: list[Artist] = []
-    bottom, top = axes.get_ylim()
-    for _, row in rows.iterrows():
-        above = row["hidden_share"] > top
-        if not above and not row["hidden_share"] < bottom:
-            continue
-        edge, way = (top, -1) if above else (bottom, 1)
-        artists += axes.plot(
-            [row[x]], [edge + 0.02 * way * (top - bottom)], "^" if above else "v", color=look.color, label="_outside"
-        )
-        artists.append(
-            axes.annotate(
-                style.percent(row["hidden_share"]),
-                (row[x], edge),
-                xytext=(6, 7 * way),
-                textcoords="offset points",
-                va="center",
-                fontsize=7.5,
-                color=look.color,
-            )
-        )
+    limits = axes.get_ylim()
+    left, right = np.log2(axes.get_xlim())
+    taken: dict[str, list[tuple[float, float, int]]] = {"v": [], "^": []}  # from, to (of the panel's width), row
+    for (_, rows), look in zip(frame.groupby("series", sort=False), style.series_styles(), strict=False):
+        for _, row in rows.iterrows():
+            value, low, high = (row[f"hidden_share{end}"] for end in ("", "_low", "_high"))
+            for mark, edge, way, out, cut in (
+                ("v", limits[0], 1, value < limits[0], low < limits[0]),
+                ("^", limits[1], -1, value > limits[1], high > limits[1]),
+            ):
+                if not out and not cut:
+                    continue
+                at = edge + 0.02 * way * (limits[1] - limits[0])
+                face = look.color if out else style.PAPER
+                label = "_outside" if out else "_cut"
+                artists += axes.plot([row[x]], [at], mark, color=look.color, mfc=face, clip_on=False, label=label)
+                words = _beyond(value, low, high, whole=bool(out))
+                place = float((np.log2(row[x]) - left) / (right - left))
+                width = _LETTER * (len(words) + 2)
+                onwards = place + width < 1  # else the words end at the mark
+                begin = place if onwards else place - width
+                rows_taken = {r for start, end, r in taken[mark] if start < begin + width and begin < end}
+                free = next(r for r in range(len(rows_taken) + 1) if r not in rows_taken)
+                taken[mark].append((begin, begin + width, free))
+                artists.append(
+                    axes.annotate(
+                        words,
+                        (row[x], edge),
+                        xytext=(6 if onwards else -6, (7 + 11 * free) * way),
+                        textcoords="offset points",
+                        ha="left" if onwards else "right",
+                        va="center",
+                        fontsize=7.5,
+                        color=look.color,
+                    )
+                )
     return artists
+
+
+def _beyond(value: float, low: float, high: float, *, whole: bool) -> str:
+    """``−500 % [−700, −100]``, or of a value that is in the picture only its interval."""
+    ends = [style.percent(end).removesuffix(" %") for end in (low, high)]
+    interval = f"[{', '.join(ends)}]" if np.isfinite(low + high) else ""
+    return " ".join(filter(None, (style.percent(value), interval))) if whole else f"{interval} %"
 
 
 def _series(
@@ -169,8 +209,6 @@ def _series(
             artists += axes.plot(
                 median.index, median.to_numpy(), look.line, color=look.color, linewidth=1.2, label="_line"
             )
-    if y == "hidden_share":
-        artists += _outside(axes, rows, x, look)
     for status, marks in rows.groupby("status"):
         artists += axes.plot(
             marks[x],

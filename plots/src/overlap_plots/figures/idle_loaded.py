@@ -23,6 +23,7 @@ NEEDS = {
 }
 
 _MOST = 20
+_OFFSETS = (-0.12, 0.12)  # of a row: idle above loaded
 _LOADS = (("idle", style.COMM, "o"), ("loaded", style.COMPUTE, "s"))
 
 
@@ -95,12 +96,14 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
         (axes[1], "bandwidth", "bus bandwidth", units["bandwidth"]),
     ):
         values = [frame[frame["load"] == load].set_index("name").loc[names] for load, _, _ in _LOADS]
-        artists.append(
-            panel.hlines(at, values[0][column], values[1][column], colors=style.SERIAL, linewidth=1, zorder=1)
-        )
-        for rows, (load, color, marker), offset in zip(values, _LOADS, (-0.12, 0.12), strict=True):
+        pairs = zip(values[0][column], values[1][column], strict=True)
+        for row, pair in enumerate(pairs):
+            artists += panel.plot(
+                pair, row + np.array(_OFFSETS), "-", color=style.SERIAL, linewidth=1, zorder=1, label="_pair"
+            )
+        for rows, (load, color, marker), offset in zip(values, _LOADS, _OFFSETS, strict=True):
             artists += style.interval(panel, "x", at + offset, rows[f"{column}_low"], rows[f"{column}_high"], color)
-            artists += panel.plot(rows[column], at, marker, color=color, label=load)
+            artists += panel.plot(rows[column], at + offset, marker, color=color, ls="", label=load)
         known = frame[[column, f"{column}_low", f"{column}_high"]].to_numpy(dtype=float).ravel()
         largest = float(np.nanmax(known))
         low = min(0.0, float(np.nanmin(known)))

@@ -37,10 +37,10 @@ def pages(run: Run, case: str) -> list[Page]:
                 frame=frame,
                 panels=(1, 2),
                 size=(10.5, 3.9),
-                subtitle=f"{style.plain(str(frame['victim'].iloc[0]))} · {derive.shared_axes(frame)}",
+                subtitle=derive.shared_axes(frame),
                 captions=[
                     style.describe(frame, "victim_slowdown"),
-                    style.describe(frame, "overlap_gain"),
+                    f"{style.describe(frame, 'overlap_gain')}; without an interval",
                 ],
                 rounds=derive.rounds_range(frame),
                 sources=derive.sources(frame),

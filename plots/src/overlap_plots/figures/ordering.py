@@ -26,6 +26,7 @@ NEEDS = {
 }
 
 _MOST = 20
+_WIDTH = 24  # characters that a column has room for
 _COLUMNS = (("results", 0.0), ("static check", 0.38), ("status", 0.72))  # heading, where it begins in the panel
 
 
@@ -92,7 +93,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     for row, (_, case) in zip(at, frame.iterrows(), strict=True):
         cells = (_results(case), style.plain(str(case["static_check"])), style.plain(str(case["status"])))
         for (_, x), cell in zip(_COLUMNS, cells, strict=True):
-            artists.append(words.text(x, float(row), cell, fontsize=9, va="center"))
+            artists.append(words.text(x, float(row), style.shorten(cell, _WIDTH), fontsize=9, va="center"))
     return artists
 
 
@@ -100,4 +101,6 @@ def _results(case: pd.Series[Any]) -> str:
     wrong, elements = case["elements_wrong"], case["elements"]
     if not math.isfinite(wrong):
         return "–"
-    return "right" if wrong == 0 else f"{int(wrong)} of {int(elements)} wrong"
+    if wrong == 0 or not elements > 0:
+        return "right" if wrong == 0 else f"{int(wrong)} wrong"
+    return f"all {int(wrong)} wrong" if wrong == elements else f"{int(wrong)} wrong ({100 * wrong / elements:.2g} %)"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ NEEDS = {
     "summary": (
         "key launch status source placement rounds schedule bubble_rate bubble_rate_low bubble_rate_high"
     ).split(),
-    "operations": "key launch arm replay rank role step ready start end".split(),
+    "operations": "key launch arm replay rank kind role step ready start end".split(),
 }
 
 _MOST = 6
@@ -46,7 +47,12 @@ def pages(run: Run, case: str) -> list[Page]:
     if rows.empty:
         raise Absent("no case has steps of a pipeline; measure with overlap-pp")
     chosen = rows.iloc[:_MOST]
-    parts = [_steps(named, row).assign(panel=i, title=_title(row)) for i, (_, row) in enumerate(chosen.iterrows())]
+    parts = []
+    known = True  # of every step that is drawn how much of it is bubble
+    for panel, (_, row) in enumerate(chosen.iterrows()):
+        replay, own = _replay(named, row)
+        known = known and math.isfinite(own)
+        parts.append(_steps(replay).assign(panel=panel, title=_title(row, own)))
     frame = pd.concat(parts, ignore_index=True)
     notes = [f"shows {_MOST} of {len(rows)} cases; --case SUBSTRING picks others"] if len(rows) > _MOST else []
     ranks = int(frame["rank"].nunique())
@@ -61,9 +67,16 @@ def pages(run: Run, case: str) -> list[Page]:
             size=(11.5, sum(0.55 + 0.3 * min(_MOST_RANKS, part["rank"].nunique()) for part in parts) + 0.4),
             subtitle=derive.shared_axes(chosen),
             captions=[
-                "One recorded step each, the middle one by length, on one scale. Hatched: within a stage's span, from "
-                "its first start to its last end, it computes nothing.",
-                style.describe(chosen, "bubble_rate"),
+                "Hatched: within a stage's span, from its first start to its last end, it computes nothing. The bubble "
+                "rate holds that span to what the slowest stage takes where nobody waits, so steps slower than alone "
+                "count too. All panels have one scale.",
+                f"{style.describe(chosen, 'bubble_rate')}, by medians over rounds. "
+                "Drawn is a step of another pass, which records every operation: "
+                + (
+                    "of its replays the one whose longest span is nearest to that median; its own share is named."
+                    if known
+                    else "of its replays the middle one by length, whose own share is another."
+                ),
             ],
             rounds=derive.rounds_range(chosen),
             sources=derive.sources(chosen),
@@ -73,19 +86,32 @@ def pages(run: Run, case: str) -> list[Page]:
     ]
 
 
-def _steps(named: pd.DataFrame, row: pd.Series[Any]) -> pd.DataFrame:
-    """From first start to last end of each step on each rank, in one replay."""
+def _replay(named: pd.DataFrame, row: pd.Series[Any]) -> tuple[pd.DataFrame, float]:
+    """The recorded replay whose bubble is nearest to the one of the summary, and its own bubble rate; where the summary
+    does not say what a stage takes alone the middle one by length, and NaN."""
     of_case = named[(named["key"] == row["key"]) & (named["launch"] == row["launch"])]
-    replay = derive.typical_replay(of_case)
+    busy, bubble = row.get("t_busy", math.nan), row.get("t_bubble", math.nan)
+    if not math.isfinite(busy + bubble):
+        return derive.typical_replay(of_case), math.nan
+    spans = derive.longest_spans(of_case)
+    nearest = (spans - (busy + bubble)).abs().idxmin()
+    return of_case[of_case["replay"] == nearest], float((spans[nearest] - busy) / spans[nearest])
+
+
+def _steps(replay: pd.DataFrame) -> pd.DataFrame:
+    """From first start to last end of each step on each rank."""
     replay = replay[replay["step"] != ""].assign(begin=replay["start"].fillna(replay["ready"]))
     steps = replay.groupby(["rank", "step"], as_index=False).agg(begin=("begin", "min"), end=("end", "max"))
     return steps.sort_values(["rank", "begin"], ignore_index=True)
 
 
-def _title(row: pd.Series[Any]) -> str:
+def _title(row: pd.Series[Any], own: float) -> str:
     low, high = row["bubble_rate_low"], row["bubble_rate_high"]
     interval = f" [{100 * low:.1f}, {100 * high:.1f}]" if high > low else ""
-    about = [f"bubble {100 * row['bubble_rate']:.1f} %{interval}"]
+    n = f" (n = {int(row['rounds'])})" if math.isfinite(row["rounds"]) else ""
+    about = [f"bubble {100 * row['bubble_rate']:.1f} %{interval}{n}".replace("-", "−")]
+    if math.isfinite(own):
+        about.append(f"of the step drawn {100 * own:.1f} %".replace("-", "−"))
     if row["source"] != "measured":
         about.append(style.plain(row["source"]))
     if row["status"] == "noisy":

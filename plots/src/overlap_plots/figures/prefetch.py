@@ -22,6 +22,8 @@ NEEDS = {
         "t_exposed_high"
     ).split()
 }
+_KNEE = "ring, the knee: the least depth that is not shown to expose more than the best"
+_BESIDE = 0.06  # of a layer: so far apart stand the series' marks of one depth
 
 
 def pages(run: Run, case: str) -> list[Page]:
@@ -47,7 +49,8 @@ def pages(run: Run, case: str) -> list[Page]:
             captions=[
                 style.describe(summary, "t_exposed"),
                 style.describe(summary, "gathered_memory"),
-                "Knee (ring): the least depth that is not shown to expose more than the best, from choices.csv.",
+                "Left: the marks of one depth stand side by side. Right: the numbers are prefetch depths.",
+                *(["The knee is that of choices.csv."] if frame.attrs["knees"] else []),
             ],
             rounds=derive.rounds_range(rows),
             sources=derive.sources(rows),
@@ -67,9 +70,12 @@ def _knees(run: Run) -> dict[str, float]:
 def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
     over_depth, over_memory = axes
     artists: list[Artist] = []
-    for (group, rows), look in zip(frame.groupby("group", sort=False), style.series_styles(), strict=False):
+    count = frame["group"].nunique()
+    groups = enumerate(frame.groupby("group", sort=False))
+    for (number, (group, rows)), look in zip(groups, style.series_styles(), strict=False):
+        rows = rows.assign(beside=rows["depth"] + _BESIDE * (number - (count - 1) / 2))
         knee = rows[rows["depth"] == frame.attrs["knees"].get(group, np.nan)]
-        for panel, x in ((over_depth, "depth"), (over_memory, "gathered_memory")):
+        for panel, x in ((over_depth, "beside"), (over_memory, "gathered_memory")):
             artists += style.interval(panel, "y", rows[x], rows["t_exposed_low"], rows["t_exposed_high"], look.color)
             artists += panel.plot(rows[x], rows["t_exposed"], look.line, color=look.color, linewidth=1.2, label="_line")
             for status, marks in rows.groupby("status"):
@@ -102,7 +108,9 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
             [], [], look.marker + look.line, color=look.color, label=str(rows["series"].iloc[0]).lstrip("_")
         )
     if frame.attrs["knees"]:
-        artists += over_depth.plot([], [], "o", color=style.REFERENCE, mfc="none", markersize=10, ls="", label="knee")
+        artists += over_depth.plot(
+            [], [], "o", color=style.REFERENCE, mfc="none", markersize=10, mew=1.4, ls="", label=_KNEE
+        )
     if (frame["status"] == "noisy").any():
         artists += over_depth.plot([], [], "o", color=style.REFERENCE, mfc=style.PAPER, ls="", label="hollow: noisy")
     known = frame[["t_exposed", "t_exposed_low", "t_exposed_high"]].to_numpy(dtype=float)

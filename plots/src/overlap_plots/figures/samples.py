@@ -50,6 +50,7 @@ def _page(row: pd.Series[Any], samples: pd.DataFrame, notes: list[str]) -> Page:
             frame.loc[frame["arm"] == arm, f"median{end}"] = row[column + end]
     frame.attrs = samples.attrs
     arms = len(_arms(frame))
+    own = [style.plain(arm) for arm in _arms(frame) if arm not in derive.TIME_OF_ARM]
     return Page(
         frame=frame,
         panels=(arms, 1),
@@ -58,6 +59,7 @@ def _page(row: pd.Series[Any], samples: pd.DataFrame, notes: list[str]) -> Page:
         captions=[
             "Time of one operation: the step of a window / its repeats; the empty arm: of the whole window.",
             "Vertical lines: blocks, between which the machine's conditions are read.",
+            *([f"Of {', '.join(own)} the summary has no median."] if own else []),
         ],
         rounds=derive.rounds_range(row.to_frame().T),
         notes=notes,

@@ -31,8 +31,7 @@ def pages(run: Run, case: str) -> list[Page]:
                 frame=frame,
                 panels=(1, 1),
                 size=(7.5, 4.6),
-                subtitle=f"{style.plain(frame['victim'].iloc[0])} beside {style.plain(frame['aggressor'].iloc[0])} · "
-                f"{derive.shared_axes(frame)}",
+                subtitle=derive.shared_axes(frame),
                 captions=[
                     style.describe(frame, "victim_slowdown"),
                     "Labels: channels, and SMs that the GEMM may count on where it is not all; w: waves of its tiles. "

@@ -92,7 +92,7 @@ def draw(axes: Sequence[Axes], frame: pd.DataFrame) -> list[Artist]:
             if y == "share":
                 label = str(rows["series"].iloc[0])
                 artists += panel.plot([], [], look.marker + look.line, color=look.color, label=label)
-        style.log2_axis(panel, frame["number"], lambda value: f"{value:g}")
+        style.log2_axis(panel, frame["number"], lambda value: f"{value:g}" if value >= 1 else "")
         panel.set_xlabel("tiles")
         panel.set_ylabel(name)
         panel.grid(axis="y")

@@ -105,17 +105,17 @@ def _trace_rows(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _page(row: pd.Series[Any], operations: pd.DataFrame, notes: list[str]) -> Page | None:
     of_case = operations[(operations["key"] == row["key"]) & (operations["launch"] == row["launch"])]
-    replay = derive.typical_replay(of_case)
+    replay = derive.work(derive.typical_replay(of_case))
     # Where a start cannot be seen the operation is drawn from when it could have begun, and hatched.
     frame = replay.assign(begin=replay["start"].fillna(replay["ready"]), seen=replay["start"].notna())
-    frame = frame[frame["begin"].notna() & frame["end"].notna() & frame["role"].isin(["compute", "comm"])]
+    frame = frame[frame["begin"].notna() & frame["end"].notna()]
     if frame.empty:
         return None
     # Where the record of one lane ends, the picture ends: behind that, what seems to stand alone may not.
     cut = float(replay["kept_until"].min()) if "kept_until" in replay else math.nan
     if math.isfinite(cut):
         frame = frame.assign(end=frame["end"].clip(upper=cut))
-    lost = int(replay["role"].isin(["compute", "comm"]).sum()) - len(frame)
+    lost = len(replay) - len(frame)
     ranks = sorted(frame["rank"].unique())
     if len(ranks) > _MOST_RANKS:
         notes = [*notes, f"shows ranks {ranks[0]:.0f} to {ranks[_MOST_RANKS - 1]:.0f} of {len(ranks)}"]
@@ -189,8 +189,9 @@ def _spans(operations: pd.DataFrame) -> list[derive.Span]:
 
 def _lanes(operations: pd.DataFrame) -> Lanes:
     """Rows of the chart, with how many roles each has in any arm: by rank, compute before communication."""
-    work = operations[operations["role"].isin(["compute", "comm"])]
-    order = work.sort_values(["rank", "role"], key=lambda c: c.map({"compute": 0, "comm": 1}).fillna(c))
+    order = derive.work(operations).sort_values(
+        ["rank", "role"], key=lambda c: c.map({"compute": 0, "comm": 1}).fillna(c)
+    )
     roles: dict[tuple[float, str], set[str]] = {}
     for rank, lane, role in zip(order["rank"], order["lane"], order["role"], strict=True):
         roles.setdefault((rank, lane), set()).add(role)
