@@ -46,12 +46,26 @@ bool two_communicators(const std::string& text) {
   return text == "two";
 }
 
+std::int64_t parse_prefetch(const std::string& text) {
+  return parse_at_least(text, "prefetch depth", 0, "type for example --prefetch 0,1,2");
+}
+
+// Of n layers there are n - 1 to gather ahead of the one that computes: what is deeper is the same schedule again.
+bool beyond_layers(const Asked& asked) {
+  return parse_prefetch(asked.prefetch) >= parse_scaled_layers(asked.layers, asked.scale).count;
+}
+
 CaseSpec make_case(const Asked& asked, const CaseContext& context) {
   FsdpSpec fsdp;
   fsdp.ranks = context.ranks;
   fsdp.layers = parse_scaled_layers(asked.layers, asked.scale);
   fsdp.dtype = parse_product_dtype(asked.dtype, "weights");
-  fsdp.prefetch = parse_at_least(asked.prefetch, "prefetch depth", 0, "type for example --prefetch 0,1,2");
+  fsdp.prefetch = parse_prefetch(asked.prefetch);
+  if (beyond_layers(asked)) {
+    throw usage_error(fmt::format("prefetch depth {} of {} layers", fsdp.prefetch, fsdp.layers.count),
+                      "no more than the others can be gathered ahead of one",
+                      fmt::format("type --prefetch {} at most", fsdp.layers.count - 1));
+  }
   fsdp.in_flight =
       parse_at_least(asked.in_flight, "in-flight limit", 0, "type for example --in-flight 2, or 0 for none");
   fsdp.two_communicators = two_communicators(asked.communicators);
@@ -104,24 +118,27 @@ std::vector<Column> columns() {
 const Bench bench{
     .name = "fsdp",
     .question = "How far ahead should the layers of a sharded model be gathered, and what memory does that cost?",
-    .axes = {layers_axis("gpt2-small:6@128"),
-             scale_axis(),
-             {"prefetch", "layers gathered ahead of the one that computes; 0: each waits for its own", "0,1,2,3"},
-             {"in-flight", "at most this many gathered layers at once (PyTorch's limit_all_gathers: 2); 0: no limit",
-              "0"},
-             {"communicators", "two: gathers and reductions on one each, so that neither waits for the other; one",
-              "two"},
-             {"memory", "what the buffers of a rank may take: a size, machine (what this one has)", "machine"},
-             dtype_axis("f32"),
-             placement_axis("concurrent"),
-             waiting_axis(),
-             channels_axis(),
-             buffers_axis()},
+    .axes =
+        {layers_axis("gpt2-small:6@128"),
+         scale_axis(),
+         {"prefetch", "layers gathered ahead of the one that computes, fewer than there are; 0: each waits for its own",
+          "0,1,2,3"},
+         {"in-flight", "at most this many gathered layers at once (PyTorch's limit_all_gathers: 2); 0: no limit", "0"},
+         {"communicators", "two: gathers and reductions on one each, so that neither waits for the other; one", "two"},
+         {"memory", "what the buffers of a rank may take: a size, machine (what this one has)", "machine"},
+         dtype_axis("f32"),
+         placement_axis("concurrent"),
+         waiting_axis(),
+         channels_axis(),
+         buffers_axis()},
     .columns = columns(),
     .cases =
         [](const AxisValues& axes, const CaseContext& context) {
+          const bool typed = axes.typed().contains("prefetch");  // of the bench's own list what there are layers for
           std::vector<CaseSpec> cases;
-          for (const Asked& asked : product(axes)) cases.push_back(make_case(asked, context));
+          for (const Asked& asked : product(axes)) {
+            if (typed || !beyond_layers(asked)) cases.push_back(make_case(asked, context));
+          }
           return cases;
         },
     .sweep = SweptOption{.name = "prefetch",

@@ -35,7 +35,7 @@ constexpr std::array<const char*, 4> durations{"forward", "backward-input", "bac
 
 bool all_given(const AxisValues& axes) {
   return std::any_of(durations.begin(), durations.end(),
-                     [&](const char* axis) { return axes[axis].front() != kernels; });
+                     [&](const char* axis) { return axes[axis] != std::vector<std::string>{kernels}; });
 }
 
 std::vector<Asked> product(const AxisValues& axes) {
@@ -256,6 +256,10 @@ const Bench bench{
         [](const AxisValues& axes, const CaseContext& context) {
           const std::vector<std::string>& schedules = axes["schedule"];
           const bool interleaved = std::find(schedules.begin(), schedules.end(), "interleaved") != schedules.end();
+          if (all_given(axes)) {
+            require_used(axes, {"schedule", "stages", "microbatches", "chunks", "receive", "placement", "forward",
+                                "backward-input", "backward-weight", "transfer"});
+          }
           std::vector<CaseSpec> cases;
           for (const Asked& asked : product(axes)) cases.push_back(make_case(asked, interleaved, context));
           return cases;

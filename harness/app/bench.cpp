@@ -81,6 +81,15 @@ Bytes parse_size(const std::string& text, DType dtype) {
   return bytes;
 }
 
+void require_used(const AxisValues& axes, const std::vector<std::string>& used) {
+  for (const std::string& axis : axes.typed()) {
+    if (std::find(used.begin(), used.end(), axis) != used.end()) continue;
+    throw usage_error("--" + axis + " does not go with given durations",
+                      "they take the place of what it says, so it would change nothing",
+                      "leave it out, or leave out the durations");
+  }
+}
+
 const std::vector<std::string>& AxisValues::operator[](const std::string& axis) const {
   const auto found = values_.find(axis);
   if (found == values_.end()) throw std::logic_error("broken invariant: the bench declares the axis " + axis);

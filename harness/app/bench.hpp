@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,14 +53,24 @@ Bytes parse_size(const std::string& text, DType dtype);
 
 class AxisValues {
  public:
-  void set(const std::string& axis, std::vector<std::string> values) { values_[axis] = std::move(values); }
+  // `typed`: on the command line or in a configuration file, and not the bench's own list.
+  void set(const std::string& axis, std::vector<std::string> values, bool typed = false) {
+    values_[axis] = std::move(values);
+    if (typed) typed_.insert(axis);
+  }
   // Never empty. Throws std::logic_error for an axis that the bench does not declare.
   [[nodiscard]] const std::vector<std::string>& operator[](const std::string& axis) const;
   [[nodiscard]] bool on(const std::string& flag) const { return (*this)[flag].front() == "on"; }
+  [[nodiscard]] const std::set<std::string>& typed() const { return typed_; }
 
  private:
   std::map<std::string, std::vector<std::string>> values_;
+  std::set<std::string> typed_;
 };
+
+// Of a bench that takes durations in the place of kernels: an axis that is typed beside them and is none of `used`
+// would change nothing. Throws Error(usage) that names it.
+void require_used(const AxisValues& axes, const std::vector<std::string>& used);
 
 // Each of `all` with each of `values` in its member `axis`; values vary fastest. Cases are products of axes.
 template <class Asked>

@@ -15,7 +15,9 @@
 #include <filesystem>
 #include <map>
 
+#include "app/config_file.hpp"
 #include "base/error.hpp"
+#include "results/file.hpp"
 
 namespace ovl {
 namespace {
@@ -107,6 +109,12 @@ Error translated(const CLI::App& app, const CLI::ParseError& error) {
   return usage_error(what, "", "--help lists the options");
 }
 
+// What is no option is told of later.
+bool takes_list(const CLI::App& app, const std::string& key) {
+  const CLI::Option* const option = app.get_option_no_throw("--" + key);
+  return option == nullptr || option->get_items_expected_max() > 1;
+}
+
 // A configuration file is read by CLI11, which takes almost anything: here what is no option is named.
 class ConfigFile final : public CLI::ConfigBase {
  public:
@@ -138,6 +146,11 @@ class ConfigFile final : public CLI::ConfigBase {
   const CLI::App& app_;
 };
 
+// An empty one is a shell variable that was not set.
+void require_value(const std::string& option, const std::string& text) {
+  if (text.empty()) throw usage_error(option + " \"\" is empty", "", "type " + option + " VALUE, or leave it out");
+}
+
 // ---- the process ----------------------------------------------------------------------------------------------------
 
 // Errors of writing are to be seen where they happen, as errors: not by a signal that ends a run (a file over the
@@ -146,8 +159,11 @@ class ConfigFile final : public CLI::ConfigBase {
 void prepare_process() {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  int fd = open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  // In the place of a closed standard output stands what cannot be written either, which guarded() notices.
+  int fd = -1;
+  do {
+    fd = open("/dev/null", fcntl(STDOUT_FILENO, F_GETFD) < 0 && fcntl(STDIN_FILENO, F_GETFD) >= 0 ? O_RDONLY : O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
   if (fd >= 0) close(fd);
 }
 
@@ -166,14 +182,25 @@ int run(const std::string& program, const std::function<int()>& body) {
 }  // namespace
 
 void OptionGroup::value(const std::string& option, const std::string& help, const Read& read) const {
-  app_.add_option_function<std::string>(option, read, help)
+  const auto read_text = [option, read](const std::string& text) {
+    require_value(option, text);
+    read(text);
+  };
+  app_.add_option_function<std::string>(option, read_text, help)
       ->group(name_)
       ->type_name("")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void OptionGroup::list(const std::string& option, std::vector<std::string>& target, const std::string& help) const {
-  app_.add_option(option, target, help)->group(name_)->allow_extra_args(false)->type_name("LIST");
+  const auto read = [option, &target](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) require_value(option, text);
+    target = texts;
+  };
+  app_.add_option_function<std::vector<std::string>>(option, read, help)
+      ->group(name_)
+      ->allow_extra_args(false)
+      ->type_name("LIST");
 }
 
 void OptionGroup::text(const std::string& option, std::string& target, const std::string& help) const {
@@ -241,11 +268,14 @@ std::int64_t OptionGroup::parse_whole(const std::string& option, const std::stri
 }
 
 void add_config_file(CLI::App& app) {
-  const auto readable = [](const std::string& path) -> std::string {
+  const auto readable = [&app](const std::string& path) -> std::string {
     std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) return {};
-    throw usage_error("--config \"" + path + "\" cannot be read", error ? error.message() : "it is not a file",
-                      "name a TOML file");
+    if (!std::filesystem::is_regular_file(path, error)) {
+      throw usage_error("--config \"" + path + "\" cannot be read", error ? error.message() : "it is not a file",
+                        "name a TOML file");
+    }
+    require_toml(path, read_text(path), [&app](const std::string& key) { return takes_list(app, key); });
+    return {};
   };
   app.set_config("--config", "", "read options from a TOML file; the command line wins")
       ->type_name("FILE")
@@ -307,7 +337,7 @@ int guarded(const std::string& program, const std::function<int()>& body) {
   prepare_process();
   const int code = run(program, body);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  print_message(program + ": cannot write to standard output: its disk is full or its reader has gone");
+  print_message(program + ": cannot write to standard output: it is closed, its disk is full or its reader has gone");
   return code == 0 ? 1 : code;
 }
 

@@ -192,16 +192,21 @@ double distance(const ComparedQuantity& q) {
   return std::fabs(std::log(q.comparison.ratio));
 }
 
+// A bandwidth is its time again.
+bool is_told(const ComparedQuantity& q) { return q.quantity != "bus_bandwidth"; }
+
 std::string told(const RunComparison& c, std::size_t run, Change change) {
   constexpr std::size_t most = 5;
   std::vector<const ComparedQuantity*> found;
+  std::size_t beyond = 0;  // that --fail-if-slower names
   for (const ComparedQuantity& q : c.quantities) {
-    // A bandwidth is its time again.
-    if (q.run == run && q.comparison.change == change && q.quantity != "bus_bandwidth") found.push_back(&q);
+    if (q.run != run || q.comparison.change != change || !is_told(q)) continue;
+    q.beyond_limit ? void(++beyond) : found.push_back(&q);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto* a, const auto* b) { return distance(*a) > distance(*b); });
   std::string text;
+  if (beyond > 0) text += fmt::format("    {}: {} beyond --fail-if-slower, named below\n", name(change), beyond);
   for (std::size_t i = 0; i < std::min(most, found.size()); ++i) {
     text += fmt::format("    {}: {}\n", name(change), change_text(*found[i]));
   }
@@ -303,7 +308,7 @@ int judged(const RunComparison& c, const ComparisonOptions& options) {
   std::size_t unclear = 0;
   for (const ComparedQuantity& q : c.quantities) {
     if (q.comparison.change == Change::unclear) ++unclear;
-    if (!q.beyond_limit) continue;
+    if (!q.beyond_limit || !is_told(q)) continue;
     ++slower;
     print_message(fmt::format("overlap-compare: slower by more than {:.3g} %: {} ({}){}", 100 * options.limit,
                               change_text(q), c.names[q.run],

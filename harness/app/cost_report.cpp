@@ -128,7 +128,7 @@ std::string collective_table(const std::vector<Row>& rows) {
          "rounds (n).\n";
 }
 
-std::string cost_table(const std::vector<Row>& rows) {
+std::string cost_table(const std::vector<Row>& rows, bool written) {
   const std::string title = "Cost of a collective, t = alpha + beta * bytes:\n";
   if (rows.empty()) return title + "  none: a line needs two different sizes\n";
   TableLines lines{{"series", "load", "alpha [launches]", "beta", "bus", "half from", "error median, worst", "held out",
@@ -152,7 +152,8 @@ std::string cost_table(const std::vector<Row>& rows) {
          "follows\n"
          "the largest, Theil-Sen takes the median slope. bus: bus factor / beta. half from: the size that reaches half "
          "of it.\n"
-         "Errors are |line - measured| / measured; held out: of sizes that the line has not seen. In fits.csv.\n";
+         "Errors are |line - measured| / measured; held out: of sizes that the line has not seen." +
+         (written ? " In fits.csv.\n" : "\n");
 }
 
 }  // namespace ovl

@@ -15,7 +15,7 @@ namespace ovl {
 std::string collective_table(const std::vector<Row>& summary);
 
 // A table of the rows of fits.csv, one line a series and load: the relative line as the headline, the others beside it,
-// then each in words, with the segments where several pay.
-std::string cost_table(const std::vector<Row>& fits);
+// then each in words, with the segments where several pay. `written`: they are in fits.csv too.
+std::string cost_table(const std::vector<Row>& fits, bool written);
 
 }  // namespace ovl

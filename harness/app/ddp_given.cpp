@@ -86,10 +86,13 @@ std::vector<Axis> given_axes() {
 
 bool any_given(const AxisValues& axes) {
   return std::any_of(std::begin(members), std::end(members),
-                     [&](const auto& member) { return axes[member.first].front() != kernels; });
+                     [&](const auto& member) { return axes[member.first] != std::vector<std::string>{kernels}; });
 }
 
 std::vector<CaseSpec> given_cases(const AxisValues& axes, const CaseContext& context) {
+  std::vector<std::string> used;
+  for (const auto& [axis, member] : members) used.emplace_back(axis);
+  require_used(axes, used);
   std::vector<Asked> all{{}};
   for (const auto& [axis, member] : members) all = multiplied(all, axes[axis], member);
   std::vector<CaseSpec> cases;

@@ -35,6 +35,34 @@ std::unique_ptr<benchmark::BenchmarkReporter> reporter_of(const std::string& for
   return std::make_unique<SilentReporter>();
 }
 
+// Writes --benchmark_out and sees whether it could.
+template <class Format>
+class FileReporter final : public Format {
+ public:
+  explicit FileReporter(bool& written) : written_(written) {}
+  void Finalize() override {
+    Format::Finalize();
+    written_ = static_cast<bool>(this->GetOutputStream().flush());
+  }
+
+ private:
+  bool& written_;
+};
+
+// Without an option for its colours: a file has none.
+class PlainConsole : public benchmark::ConsoleReporter {
+ public:
+  PlainConsole() : ConsoleReporter(OO_None) {}
+};
+
+// nullptr: there is no file to write.
+std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const std::string& file, const std::string& format,
+                                                            bool& written) {
+  if (file.empty()) return nullptr;
+  if (format == "console") return std::make_unique<FileReporter<PlainConsole>>(written);
+  return std::make_unique<FileReporter<benchmark::JSONReporter>>(written);
+}
+
 void report(benchmark::State& state, const EntryReport& result) {
   if (!result.skipped.empty()) {
     state.SkipWithError(result.skipped.c_str());
@@ -63,6 +91,7 @@ GoogleBenchmark::GoogleBenchmark(std::vector<std::string> flags, bool quiet) : f
     if (flag.starts_with("--benchmark_list_tests=")) lists_only_ = flag.ends_with("=true");
     value_of(flag, "--benchmark_filter", filter_);
     value_of(flag, "--benchmark_out", out_);
+    value_of(flag, "--benchmark_out_format", out_format_);
     argv.push_back(flag.data());
   }
   auto argc = static_cast<int>(argv.size());
@@ -120,9 +149,16 @@ void GoogleBenchmark::run(const std::vector<Entry>& entries) {
     };
     benchmark::RegisterBenchmark(entry.name.c_str(), once)->Iterations(1)->UseManualTime();
   }
-  benchmark::RunSpecifiedBenchmarks(reporter_of(format_).get());
+  const auto file = file_reporter(lists_only_ ? "" : out_, out_format_, written_);
+  benchmark::RunSpecifiedBenchmarks(reporter_of(format_).get(), file.get());
   benchmark::ClearRegisteredBenchmarks();
   if (thrown) std::rethrow_exception(thrown);
+}
+
+void GoogleBenchmark::require_written() const {
+  if (written_) return;
+  throw failure("cannot write --benchmark_out=" + out_, "its disk is full or it cannot be written to",
+                "name a file in a directory that you may write to");
 }
 
 }  // namespace ovl

@@ -44,6 +44,9 @@ class GoogleBenchmark {
   // Measures every entry that passes --benchmark_filter, in order. The first exception ends the run and is thrown on.
   void run(const std::vector<Entry>& entries);
 
+  // Throws Error(failure) when run() could not write --benchmark_out, which Google Benchmark does not tell.
+  void require_written() const;
+
  private:
   void require_selection(const std::vector<std::string>& names) const;
 
@@ -51,6 +54,8 @@ class GoogleBenchmark {
   std::string format_;
   std::string filter_;
   std::string out_;
+  std::string out_format_ = "json";
+  bool written_ = true;
   bool lists_only_ = false;
 };
 

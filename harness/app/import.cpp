@@ -8,8 +8,10 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "app/command_line.hpp"
 #include "app/options.hpp"
@@ -112,16 +114,19 @@ std::array<std::int64_t, 4> count_by_status(const Imported& content) {
   return counts;
 }
 
-// A row of which a number is known.
-bool usable(const ImportedRow& row) { return !std::isnan(row.seconds) || !std::isnan(row.algorithm_bandwidth); }
+// A row of which a number is known that says something: not one that failed its check, sent nothing or had one rank.
+bool usable(const ImportedRow& row) {
+  if (row.status == RowStatus::ok) return true;
+  return row.status == RowStatus::skipped && std::isnan(row.seconds) && !std::isnan(row.algorithm_bandwidth);
+}
 
 std::string problem_of(const ImportedFile& file) {
   const std::vector<ImportedRow>& rows = file.content.rows;
   if (std::any_of(rows.begin(), rows.end(), usable)) return {};
   if (!rows.empty()) {
     const ImportedRow& first = rows.front();
-    return fmt::format("{} has no usable row: {} stand there and none has a time, the first in line {}: {}", file.name,
-                       rows.size(), first.line, first.reason);
+    return fmt::format("{} has no usable row among {}, the first in line {}: {}", file.name, rows.size(), first.line,
+                       first.reason);
   }
   const std::vector<ImportWarning>& warnings = file.content.warnings;
   const std::string why =
@@ -135,7 +140,7 @@ ReadFile read_file(const std::string& path, const ImportOptions& o) {
   read.file.name = printable(path, 400);
   const std::string text = text_of_file(path);
   read.size = text.size();
-  if (!o.out.empty()) read.sha256 = sha256_hex(text);
+  if (!o.out.empty() || o.files.size() > 1) read.sha256 = sha256_hex(text);
   ImportHints hints{.collective = o.collective, .ranks = o.ranks};
   if (hints.collective.empty()) {
     hints.collective = collective_in_name(path);
@@ -150,6 +155,40 @@ ReadFile read_file(const std::string& path, const ImportOptions& o) {
     read.problem = read.file.name + ": " + error.what();
   }
   return read;
+}
+
+// A log that is read twice would count as two launches.
+void require_distinct(const std::vector<std::string>& files) {
+  std::set<std::string> seen;
+  for (const std::string& path : files) {
+    std::error_code error;
+    const fs::path real = path == "-" ? fs::path(path) : fs::canonical(path, error);
+    if (error || seen.insert(real.string()).second) continue;
+    throw usage_error(printable(path, 200) + " is named twice", "one log is one measurement", "name each log once");
+  }
+}
+
+// Two files of the same bytes may be meant, but are no two measurements.
+void print_copies(const std::vector<ReadFile>& files) {
+  std::map<std::string, std::string> first;  // by SHA-256
+  for (const ReadFile& read : files) {
+    if (read.sha256.empty() || !read.problem.empty()) continue;
+    const auto [at, is_new] = first.try_emplace(read.sha256, read.file.name);
+    if (is_new) continue;
+    print_message(fmt::format("{}: the same bytes as {}: one measurement, not two", read.file.name, at->second));
+  }
+}
+
+// What is wrong with the files that cannot be used, in one line: all of the first one, the names of the others.
+std::string problems_text(const std::vector<ReadFile>& files) {
+  std::string text;
+  std::vector<std::string> others;
+  for (const ReadFile& read : files) {
+    if (read.problem.empty()) continue;
+    text.empty() ? text = read.problem : others.emplace_back(read.file.name);
+  }
+  if (others.empty()) return text;
+  return text + fmt::format("; nor can {} be used", fmt::join(others, ", "));
 }
 
 void print_warnings(const ImportedFile& file) {
@@ -347,19 +386,17 @@ int run(int argc, char** argv) {
   if (!options) return 0;
   const ImportOptions& o = *options;
 
+  require_distinct(o.files);
   std::vector<ReadFile> read;
-  bool good = true;
   for (const std::string& path : o.files) {
     read.push_back(read_file(path, o));
-    print_warnings(read.back().file);
-    if (read.back().problem.empty()) continue;
-    good = false;
-    print_message("overlap-import: " + read.back().problem);
+    if (read.back().problem.empty()) print_warnings(read.back().file);  // else the problem says what is to be said
   }
-  if (!good && !o.out.empty()) {
-    throw usage_error("nothing is written to " + printable(o.out, 200), "not every file could be read",
-                      "leave those out that are named above");
+  const std::string problem = problems_text(read);
+  if (!problem.empty() && !o.out.empty()) {
+    throw Error(ErrorKind::usage, problem + "; nothing is written to " + printable(o.out, 200));
   }
+  print_copies(read);
   const json provenance = o.out.empty() ? json() : provenance_of(o, read, summary_schema(imported_summary_columns()));
 
   std::vector<ImportedFile> files;
@@ -368,7 +405,9 @@ int run(int argc, char** argv) {
   std::vector<std::vector<Row>> fits;  // of each series
   std::vector<Row> fitted;
   if (o.fit || !o.out.empty() || o.format == Format::text) series = series_of(files);
-  if (o.fit && series.empty()) print_message("overlap-import: no row with status ok, so there is nothing to fit");
+  if (o.fit && series.empty() && problem.empty()) {
+    print_message("overlap-import: no row with status ok, so there is nothing to fit");
+  }
   if (o.fit || !o.out.empty()) {
     for (const CostSeries& one : series) {
       fits.push_back(fit_rows(one, fits_of(one)));
@@ -395,13 +434,16 @@ int run(int argc, char** argv) {
 
   if (!o.out.empty()) {
     const Schema summary = summary_schema(imported_summary_columns());
-    RunDirectory directory = RunDirectory::create(o.out, provenance, summary);
-    directory.write_table(imported_schema(), all_rows(files));
-    directory.write_table(fits_schema(), fitted);
-    directory.write_table(summary, imported_summary(summary, files));
+    without_resume("name another --out, in a place with room that you may write to", [&] {
+      RunDirectory directory = RunDirectory::create(o.out, provenance, summary, true);
+      directory.write_table(imported_schema(), all_rows(files));
+      directory.write_table(fits_schema(), fitted);
+      directory.write_table(summary, imported_summary(summary, files));
+    });
     if (o.format == Format::text) print_out("\nResults: " + printable(o.out, 400) + "\n");
   }
-  return good ? 0 : 2;
+  if (!problem.empty()) throw Error(ErrorKind::usage, problem);
+  return 0;
 }
 
 }  // namespace

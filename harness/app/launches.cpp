@@ -46,10 +46,15 @@ std::vector<double> column(const std::vector<const Row*>& rows, const std::strin
   return values;
 }
 
+// Of fewer there is no claim, and bounds that say nothing: of two Student's t is 13 to 25, and a time below 0.
+constexpr std::size_t fewest_launches = 5;
+
 void set_prediction(Row& row, const std::string& name, const std::vector<double>& values) {
   if (values.empty()) return;
+  row.set(name, median(values));
+  if (values.size() < fewest_launches) return;
   const Interval interval = prediction_interval(values, values.size());
-  row.set(name, median(values)).set(name + "_low", interval.low).set(name + "_high", interval.high);
+  row.set(name + "_low", interval.low).set(name + "_high", interval.high);
 }
 
 std::string percent(const Row& row, std::string_view name) {
@@ -65,11 +70,15 @@ std::string seconds(const Row& row, std::string_view name) {
 // Of the hidden share, or of the time of communication where a bench has no share.
 std::string watched_text(const Row& row) {
   if (!known(row, "hidden_share")) {
+    if (!known(row, "t_comm_low")) return seconds(row, "t_comm");
     return fmt::format("{} [{}, {}]", seconds(row, "t_comm"), seconds(row, "t_comm_low"), seconds(row, "t_comm_high"));
   }
-  return fmt::format("{} % [{}, {}], seen {} .. {}", percent(row, "hidden_share"), percent(row, "hidden_share_low"),
-                     percent(row, "hidden_share_high"), percent(row, "hidden_share_least"),
-                     percent(row, "hidden_share_most"));
+  const std::string interval =
+      known(row, "hidden_share_low")
+          ? fmt::format(" [{}, {}]", percent(row, "hidden_share_low"), percent(row, "hidden_share_high"))
+          : "";
+  return fmt::format("{} %{}, seen {} .. {}", percent(row, "hidden_share"), interval,
+                     percent(row, "hidden_share_least"), percent(row, "hidden_share_most"));
 }
 
 }  // namespace
@@ -140,8 +149,9 @@ std::vector<Row> launch_rows(const std::vector<Row>& summary) {
     const std::size_t agree = agreeing(watched);
     row.set("agree", static_cast<std::int64_t>(agree));
     const std::string verdict =
-        watched.size() < 5 ? "fewer than five launches: no claim between runs"
-                           : fmt::format("{} of {} launches lie where the others predict", agree, watched.size());
+        watched.size() < fewest_launches
+            ? "fewer than five launches: no claim between runs"
+            : fmt::format("{} of {} launches lie where the others predict", agree, watched.size());
     row.set("verdict", verdict);
   }
   return rows;

@@ -28,8 +28,8 @@ LaunchEnd run_launch(const std::vector<std::string>& command_line, int index, co
 
 // launches.csv from the rows of summary.csv, one for each case with at least one usable launch. An interval is
 // where as many further launches lie, all of them, in 95 % of cases (Student t over the launches' medians,
-// stats/student.hpp); `agree` counts the launches whose hidden share, or where a bench has none whose t_comm, lies
-// where the others predict, in the same sense.
+// stats/student.hpp), of at least five launches; else it is empty. `agree` counts the launches whose hidden share, or
+// where a bench has none whose t_comm, lies where the others predict, in the same sense.
 std::vector<Row> launch_rows(const std::vector<Row>& summary);
 
 // Those rows for people.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "app/command_line.hpp"
+#include "app/options.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "metrics/change.hpp"
@@ -41,47 +42,9 @@ struct MachineOptions {
   std::string fabric;
   std::string device;
   std::vector<std::string> sources;
-  std::vector<std::string> rates;
+  std::vector<MachineRate> rates;
   std::string rates_source;
 };
-
-// nullopt: --help or --version was printed.
-std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
-  MachineOptions o;
-  CLI::App app("What does this machine cost, in numbers that a model can take?", "overlap-machine");
-  app.set_version_flag("--version", fmt::format("overlapbench {}", build_info().version));
-  app.add_option("RUN", o.names, "run directories of overlap-collective, overlap-contention or overlap-import")
-      ->type_name("");
-  const OptionGroup saying(app, "What the runs do not say");
-  saying.text("--name", o.name, "name of the machine [that of the file]");
-  saying.text("--fabric", o.fabric, "what connects the ranks: NVLink 4, InfiniBand NDR ...");
-  saying.text("--device", o.device, "what computes [the runs' device]");
-  saying.list("--source", o.sources, "where a log was published: one for all runs, or one a run in their order");
-  saying.list("--rate", o.rates,
-              "a published rate of one device: memory=3.35e12, link=450e9 (B/s), gemm_bf16=989e12 (FLOP/s)");
-  saying.text("--rates-source", o.rates_source, "where these rates were published");
-  const OptionGroup writing(app, "Results");
-  writing.text("--out", o.out, "the description to write: NAME.json");
-  writing.flag("--check", o.check, "read descriptions instead of runs and say what is in them");
-  app.footer(
-      "The series are fitted as overlap-import --fit does; those with fewer than four sizes are left out.\n"
-      "Exit codes: 0 good, 1 cannot be written, 2 usage, nothing to describe, or a description that is not sound.");
-  if (!parse_command_line(app, argc, argv)) return std::nullopt;
-  if (o.names.empty()) {
-    throw usage_error("no run is named", "", "type overlap-machine RUN... --out NAME.json, or --check NAME.json");
-  }
-  if (o.check) return o;
-  if (o.out.empty()) throw usage_error("--out is missing", "", "type overlap-machine RUN... --out NAME.json");
-  if (o.sources.size() > 1 && o.sources.size() != o.names.size()) {
-    throw usage_error(fmt::format("{} sources for {} runs", o.sources.size(), o.names.size()), "",
-                      "give one --source for all of them, or one a run");
-  }
-  if (o.rates.empty() != o.rates_source.empty()) {
-    throw usage_error("--rate and --rates-source go together", "a number without an origin is a rumour", "give both");
-  }
-  if (o.name.empty()) o.name = fs::path(o.out).stem().string();
-  return o;
-}
 
 MachineRate rate_of(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -94,6 +57,79 @@ MachineRate rate_of(const std::string& text) {
                       "type for example --rate gemm_bf16=989e12");
   }
   return rate;
+}
+
+// What the options say by themselves.
+Machine said(const MachineOptions& o) {
+  Machine machine{.name = o.name, .fabric = o.fabric, .device = o.device, .rates = o.rates};
+  if (!o.rates.empty())
+    machine.origins.push_back({.id = "rates", .kind = OriginKind::published, .source = o.rates_source});
+  return machine;
+}
+
+// A description is read by its name, and a file that is there may be somebody's.
+void require_new(const std::string& out) {
+  if (fs::path(out).extension() != ".json") {
+    throw usage_error("--out " + printable(out, 400) + " is no .json file", "a description is one",
+                      "type --out NAME.json");
+  }
+  std::error_code error;
+  if (fs::exists(out, error)) {
+    throw usage_error("--out " + printable(out, 400) + " is there already", "it is not overwritten",
+                      "name another, or remove it");
+  }
+}
+
+// nullopt: --help or --version was printed.
+std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
+  MachineOptions o;
+  std::vector<std::string> typed_rates;
+  CLI::App app("What does this machine cost, in numbers that a model can take?", "overlap-machine");
+  app.set_version_flag("--version", fmt::format("overlapbench {}", build_info().version));
+  app.add_option("RUN", o.names, "run directories of overlap-collective, overlap-contention or overlap-import")
+      ->type_name("");
+  const OptionGroup saying(app, "What the runs do not say");
+  saying.text("--name", o.name, "name of the machine [that of the file]");
+  saying.text("--fabric", o.fabric, "what connects the ranks: NVLink 4, InfiniBand NDR ...");
+  saying.text("--device", o.device, "what computes [the runs' device]");
+  saying.list(
+      "--source", o.sources,
+      "where a log was published, as it is (commas too): once for all runs, or typed again for each in their order");
+  saying.list("--rate", typed_rates,
+              "published rates of one device: memory=3.35e12,link=450e9 (B/s),gemm_bf16=989e12 (FLOP/s)");
+  saying.text("--rates-source", o.rates_source, "where these rates were published");
+  const OptionGroup writing(app, "Results");
+  writing.text("--out", o.out, "the description to write: NAME.json");
+  writing.flag("--check", o.check, "read descriptions instead of runs and say what is in them");
+  app.footer(
+      "The series are fitted as overlap-import --fit does; those with fewer than four sizes are left out.\n"
+      "Exit codes: 0 good, 1 cannot be written, 2 usage, nothing to describe, or a description that is not sound.");
+  if (!parse_command_line(app, argc, argv)) return std::nullopt;
+  if (o.names.empty()) {
+    throw usage_error("no run is named", "", "type overlap-machine RUN... --out NAME.json, or --check NAME.json");
+  }
+  if (o.check) {
+    if (!o.out.empty()) {
+      throw usage_error("--out does not go with --check", "a description that is read is not written",
+                        "leave one of them out");
+    }
+    return o;
+  }
+  if (o.out.empty()) throw usage_error("--out is missing", "", "type overlap-machine RUN... --out NAME.json");
+  if (o.sources.size() > 1 && o.sources.size() != o.names.size()) {
+    throw usage_error(fmt::format("{} sources for {} runs", o.sources.size(), o.names.size()), "",
+                      "type --source once for all of them, or again for each run");
+  }
+  for (const std::string& text : typed_rates) {
+    for (const std::string& rate : split_list("rate", text)) o.rates.push_back(rate_of(rate));
+  }
+  if (o.rates.empty() != o.rates_source.empty()) {
+    throw usage_error("--rate and --rates-source go together", "a number without an origin is a rumour", "give both");
+  }
+  require_new(o.out);
+  if (o.name.empty()) o.name = fs::path(o.out).stem().string();
+  parse_machine(machine_json(said(o)));  // what is wrong with it is found before any run is read
+  return o;
 }
 
 // One origin a run; an imported run names its one log.
@@ -316,16 +352,15 @@ int run(int argc, char** argv) {
     throw usage_error("the runs hold no series to describe", "a fit needs four sizes, a collective and its ranks",
                       "see the messages above");
   }
-  if (!o.rates.empty())
-    machine.origins.push_back({.id = "rates", .kind = OriginKind::published, .source = o.rates_source});
-  for (const std::string& text : o.rates) {
-    const MachineRate rate = rate_of(text);
+  const Machine typed = said(o);
+  machine.origins.insert(machine.origins.end(), typed.origins.begin(), typed.origins.end());
+  for (const MachineRate& rate : typed.rates) {
     std::erase_if(machine.rates, [&](const MachineRate& r) { return r.name == rate.name; });  // what is typed counts
     machine.rates.push_back(rate);
   }
   const std::string text = machine_json(machine);
   print_out(described(parse_machine(text)));  // what is written can be read
-  replace_text(o.out, text);
+  without_resume("name another --out, in a place with room that you may write to", [&] { replace_text(o.out, text); });
   return 0;
 }
 

@@ -216,14 +216,14 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
 
   for (const Axis& axis : bench.axes) {
     if (axis.flag) {
-      o.axes.set(axis.name, {flags[axis.name] ? "on" : "off"});
+      o.axes.set(axis.name, {flags[axis.name] ? "on" : "off"}, flags[axis.name]);
       continue;
     }
     std::vector<std::string> values;
     for (const std::string& text : lists[axis.name]) {
       for (std::string& value : split_list(axis.name, text)) values.push_back(std::move(value));
     }
-    o.axes.set(axis.name, values.empty() ? split_list(axis.name, axis.fallback) : values);
+    o.axes.set(axis.name, values.empty() ? split_list(axis.name, axis.fallback) : values, !values.empty());
   }
   if (has_axis(bench, bench.ranks_axis)) {
     std::vector<std::string> values = o.axes[bench.ranks_axis];
@@ -235,9 +235,6 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   }
   if (o.measure.interleave == Interleave::block && app.count("--max-time") == 0) {
     o.measure.stop.max_time = Seconds(60);  // a round takes 10 s
-  }
-  if (app.count("--out") > 0 && o.out.empty()) {
-    throw usage_error("--out \"\" names no directory", "", "type --out DIR, or leave it out to only print");
   }
   o.measure.launch = include_launch ? Launch::live : Launch::gated;
   if (o.backend == "auto" && bench.all_given && bench.all_given(o.axes)) o.backend = "model";

@@ -32,6 +32,7 @@ double time_of_correct(const std::vector<Row>& rows, const Row& like) {
 std::string step(const Row& row) {
   const double value = real_of(row, "t_step");
   if (std::isnan(value)) return "-";
+  if (std::isnan(real_of(row, "t_step_low"))) return time_text(value);
   return fmt::format("{} [{}, {}]", time_text(value), time_text(real_of(row, "t_step_low")),
                      time_text(real_of(row, "t_step_high")));
 }

@@ -29,6 +29,7 @@ bool little_to_hide(const Row& row) {
 }
 
 std::string with_interval(const Row& row, const std::string& column) {
+  if (std::isnan(real_of(row, column + "_low"))) return percent(real_of(row, column)) + " %";
   return fmt::format("{} % [{}, {}]", percent(real_of(row, column)), percent(real_of(row, column + "_low")),
                      percent(real_of(row, column + "_high")));
 }
@@ -181,6 +182,7 @@ std::string choices_text(const std::vector<Row>& choices) {
   const bool several = series.size() > 1;
   const std::vector<std::string> names = distinguishing_names(series);
   const auto interval = [](const Row& row, const std::string& column) {
+    if (std::isnan(real_of(row, column + "_low"))) return time(row, column);
     return fmt::format("{} [{}, {}]", time(row, column), time(row, column + "_low"), time(row, column + "_high"));
   };
   std::string text = "Recommended:\n";

@@ -132,14 +132,29 @@ int exit_code(const std::vector<Row>& rows) {
   return nothing ? static_cast<int>(ErrorKind::impossible) : 0;
 }
 
-// What a long run is going to take; empty for a short one.
-std::string estimate(std::size_t cases, Seconds rounds) {
-  constexpr Seconds around(5);  // tuning, verification, warm-up and the instrumented pass of a case, about
+// What a replay of a program takes at most by its given durations: those of all ranks that differ, one after the other,
+// as a pipeline without any overlap.
+Seconds given_time(const Program& program) {
+  Seconds time(0);
+  for (const RankClass& c : program.classes) {
+    for (const Operation& op : c.body) {
+      if (const auto* busy = std::get_if<Busy>(&op.work)) time += busy->duration;
+    }
+  }
+  return time;
+}
+
+// What a long run is going to take; empty for a short one. `given`: what a replay is known to take, of all cases.
+std::string estimate(std::size_t cases, int launches, Seconds rounds, Seconds given) {
+  constexpr Seconds around(5);    // tuning, verification, warm-up and the instrumented pass of a case, about
+  constexpr double replays = 25;  // that these are, and the last round, about
   constexpr Seconds long_run(120);
-  const Seconds whole = (rounds + around) * static_cast<double>(cases);
+  const auto times = static_cast<double>(cases) * launches;
+  const Seconds whole = (rounds + around) * times + given * (replays * launches);
   if (whole < long_run) return {};
-  return fmt::format("{} cases, each up to {} of rounds and some seconds around them: up to about {:.0f} minutes",
-                     cases, format_seconds(rounds), std::ceil(whole.value() / 60));
+  const std::string of_each = launches == 1 ? "" : fmt::format(" in each of {} launches", launches);
+  return fmt::format("{} cases{}, each up to {} of rounds and some seconds around them: up to about {:.0f} minutes",
+                     cases, of_each, format_seconds(rounds), std::ceil(whole.value() / 60));
 }
 
 // What all processes must agree on before the first case, as text: the first line that differs is the error.
@@ -166,8 +181,10 @@ class Session {
         backend_(open(backends)),
         description_(backend_->describe()),
         schema_(summary_schema(bench.columns)) {
-    together(world_,
-             [&] { cases_ = distinct(bench.cases(options.axes, context_of(options, description_, world_.size()))); });
+    together(world_, [&] {
+      cases_ = cases_of(options);
+      require_time_for_given();
+    });
     require_equal(world_, "the plan", plan_text(cases_, options));
     last_resort_.words([this](const std::string& reason) { return last_words(reason); });
   }
@@ -192,21 +209,64 @@ class Session {
     open_directory();
     try {
       if (parent) {
-        measure_launches();
+        measure_launches(google);
       } else {
         measure_cases(google);
       }
     } catch (const Error&) {
-      report();
+      report(false);
       throw;
     }
     write_derived();
-    report();
+    report(true);
+    decided(world_, [&] { google.require_written(); });
     if (options_.launch_index) return 0;  // a launch has done its part; its parent judges the rows
     return std::stoi(world_.broadcast(std::to_string(exit_code(rows_))));
   }
 
  private:
+  // Before anything has begun. Of several processes one that is interrupted ends the others when it has its cases.
+  [[nodiscard]] std::vector<CaseSpec> cases_of(const Options& options) const {
+    const CaseContext context = context_of(options, description_, world_.size());
+    std::optional<NothingBegun> nothing_begun;
+    if (world_.size() == 1) nothing_begun.emplace("overlap-" + bench_.name);
+    std::vector<CaseSpec> cases = distinct(bench_.cases(options.axes, context));
+    if (interrupted_) throw Error(ErrorKind::interrupted, "interrupted: nothing was begun");
+    return cases;
+  }
+
+  // Whether every duration is given and a replay takes it in real time.
+  [[nodiscard]] bool plays_given() const {
+    return bench_.all_given && bench_.all_given(options_.axes) && description_.source != "model";
+  }
+
+  // A replay that takes as long as it was told to is no hang.
+  void require_time_for_given() const {
+    if (!plays_given()) return;
+    constexpr double room = 1.25;  // for starting, waiting and whoever else wants the cores
+    const Seconds deadline = options_.measure.deadline;
+    for (const CaseSpec& spec : cases_) {
+      const Seconds given = given_time(spec.build({}));
+      if (given * room <= deadline) continue;
+      throw usage_error(
+          fmt::format("the given durations of {} take up to {} a replay", spec.name, format_seconds(given)),
+          fmt::format("one that takes longer than --deadline {} is a hang", format_seconds(deadline)),
+          fmt::format("type --deadline {:.0f}s", std::ceil(2 * given.value())));
+    }
+  }
+
+  // Says what a long run is going to take; the launches of one say nothing.
+  void tell_estimate(const std::vector<CaseSpec>& cases, int launches,
+                     const std::function<void(const std::string&)>& say) const {
+    if (options_.launch_index || description_.source == "model") return;
+    Seconds given(0);
+    if (plays_given()) {
+      for (const CaseSpec& spec : cases) given += given_time(spec.build({}));
+    }
+    const std::string text = estimate(cases.size(), launches, options_.measure.stop.max_time, given);
+    if (!text.empty()) say(text);
+  }
+
   // Whether cases are measured in processes that this one starts.
   [[nodiscard]] bool fresh_processes() const {
     return options_.launches > 1 || (bench_.fresh_processes && bench_.fresh_processes(options_.axes));
@@ -321,12 +381,9 @@ class Session {
     if (open.size() < mine.size()) {
       progress.say(fmt::format("{} of {} cases are finished already", mine.size() - open.size(), mine.size()));
     }
-    const auto selected =
-        std::count_if(open.begin(), open.end(), [&](const CaseSpec& spec) { return google.selects(spec.name); });
-    if (const std::string text = estimate(static_cast<std::size_t>(selected), options_.measure.stop.max_time);
-        !text.empty()) {
-      progress.say(text);
-    }
+    std::vector<CaseSpec> selected = open;
+    std::erase_if(selected, [&](const CaseSpec& spec) { return !google.selects(spec.name); });
+    tell_estimate(selected, 1, [&](const std::string& text) { progress.say(text); });
     // Of several processes, the backend tells all of an interrupt, so that none leaves the others behind.
     static const std::atomic<bool> never{false};
     const bool alone = world_.size() == 1;
@@ -430,7 +487,7 @@ class Session {
       result.reason = why + "; " + stuck;
       keep(*under_way_.spec, result, *under_way_.context);
     }
-    report();
+    report(false);
     return fmt::format("case {}: {}; {}{}", under_way_.name, why, stuck,
                        options_.launch_index ? "" : "; " + how_to_go_on());
   }
@@ -452,11 +509,14 @@ class Session {
   }
 
   // Every process starts its own; those of one launch are a world of their own.
-  void measure_launches() {
+  void measure_launches(const GoogleBenchmark& google) {
     backend_.reset();  // the launches have the machine for themselves
     const auto say = [&](const std::string& text) {
       if (world_.decides()) print_message(text);
     };
+    std::vector<CaseSpec> selected = cases_;
+    std::erase_if(selected, [&](const CaseSpec& spec) { return !google.selects(spec.name); });
+    tell_estimate(selected, options_.launches, say);
     for (int launch = 0; launch < options_.launches; ++launch) {
       for (const std::string& environment : environments()) {
         const std::string with = environment.empty() ? "" : " with " + environment;
@@ -522,7 +582,8 @@ class Session {
     });
   }
 
-  void report() {
+  // `whole`: the run came to its end. Before, what all cases together say is neither told nor written.
+  void report(bool whole) {
     if (options_.launch_index || !world_.decides() || !tells_rows_) return;
     if (directory_) rows_ = directory_->rows();
     if (options_.format != Format::text) {
@@ -534,9 +595,16 @@ class Session {
       return;
     }
     print_out(bench_.table ? bench_.table(rows_) : table_text(rows_));
-    if (bench_.series) print_out("\n" + cost_table(fits()));
-    if (bench_.sweep) print_choices();
-    if (options_.launches > 1) print_out("\n" + launches_text(launch_rows(rows_)));
+    if (whole) {
+      if (bench_.series) print_out("\n" + cost_table(fits(), directory_.has_value()));
+      if (bench_.sweep) print_choices();
+      if (options_.launches > 1) print_out("\n" + launches_text(launch_rows(rows_)));
+    } else if (bench_.series || bench_.sweep || options_.launches > 1) {
+      print_out(fmt::format("\nThe run did not come to its end, so nothing is {} yet.\n",
+                            bench_.series  ? "fitted"
+                            : bench_.sweep ? "recommended"
+                                           : "said of its launches"));
+    }
     if (directory_ && !options_.scratch) print_out("\nResults: " + directory_->path().string() + "\n");
   }
 

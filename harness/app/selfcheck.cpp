@@ -169,12 +169,23 @@ Row row_of(const CheckResult& r, const std::vector<Blocker>& blockers) {
   return row;
 }
 
+// A number that can be trusted may still say that overlap is held up.
+std::string_view judgement(const CheckResult& r, const std::vector<Blocker>& blockers) {
+  const bool blocks =
+      std::any_of(blockers.begin(), blockers.end(), [&](const Blocker& b) { return b.check == r.name; });
+  return blocks && r.trust == Trust::good ? "blocks" : name(r.trust);
+}
+
 void print_text(const Description& d, const std::vector<CheckResult>& results, const std::vector<Blocker>& blockers) {
   print_out(fmt::format("{} backend on {}\n\n", d.backend, d.device));
   for (const CheckResult& r : results) {
-    print_out(
-        fmt::format("{:<8} {:<22} {:>10}  {}\n", name(r.trust), r.name, value_text(r.value.value, r.unit), r.meaning));
+    print_out(fmt::format("{:<8} {:<22} {:>10}  {}\n", judgement(r, blockers), r.name,
+                          value_text(r.value.value, r.unit), r.meaning));
     if (!r.value.detail.empty()) print_out(fmt::format("{:<43} {}\n", "", r.value.detail));
+  }
+  const auto blocks = [&](const CheckResult& r) { return judgement(r, blockers) == "blocks"; };
+  if (std::any_of(results.begin(), results.end(), blocks)) {
+    print_out("blocks: no reason to doubt numbers, and in the way of overlap\n");
   }
   print_out(fmt::format("\nVerdict: {}\n", trust_verdict(results)));
   print_out(blockers_text(blockers));
@@ -252,6 +263,7 @@ int run(int argc, char** argv) {
       case Format::json: print_out(rows_as_json(rows)); break;
     }
   }
+  google.require_written();
   const bool bad =
       std::any_of(results.begin(), results.end(), [](const CheckResult& r) { return r.trust == Trust::bad; });
   return bad ? 1 : 0;

@@ -251,7 +251,7 @@ class DistributedBackend final : public Backend {
 
   [[nodiscard]] Support supports(const Program& program) const override {
     std::string reason;
-    together(world_, [&] { reason = local_->supports(program).reason; });
+    step([&] { reason = local_->supports(program).reason; });
     return {combined(all_gather(world_, reason))};
   }
 
@@ -414,7 +414,7 @@ class DistributedPrepared final : public Prepared {
 std::unique_ptr<Prepared> DistributedBackend::prepare(std::vector<Program> arms, Data data, std::uint64_t seed) {
   std::string plan = fmt::format("{} data, seed {}\n", data == Data::exact ? "exact" : "random", seed);
   for (const Program& arm : arms) plan += print(arm);
-  require_equal(world_, "the program", plan);
+  require_equal(world_, "the program", plan, ErrorKind::failure);  // of one plan: one of them broke
   std::unique_ptr<Prepared> local;
   step([&] {
     const Running running(*this, arms.front());

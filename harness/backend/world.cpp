@@ -174,7 +174,7 @@ void decided(World& world, const std::function<void()>& body) {
   if (!outcome.good()) throw SharedError(outcome.kind, outcome.text);
 }
 
-void require_equal(World& world, const std::string& what, const std::string& text) {
+void require_equal(World& world, const std::string& what, const std::string& text, ErrorKind kind) {
   const std::vector<std::string> prints = world.gather(std::to_string(hash64(text)));
   const bool equal = std::all_of(prints.begin(), prints.end(), [&](const auto& p) { return p == prints.front(); });
   if (world.broadcast(equal ? "equal" : "") == "equal") return;
@@ -188,9 +188,9 @@ void require_equal(World& world, const std::string& what, const std::string& tex
     }
   }
   verdict = world.broadcast(verdict);
-  throw SharedError(ErrorKind::failure, failure(verdict, "every process must build the same plan",
-                                                "start all with the same options and environment")
-                                            .what());
+  throw SharedError(kind, usage_error(verdict, "every process must build the same plan",
+                                      "start all with the same options and environment")
+                              .what());
 }
 
 }  // namespace ovl

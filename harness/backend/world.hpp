@@ -71,8 +71,9 @@ void together(World& world, const std::function<void()>& body);
 // Runs `body` on process 0 alone; what it throws, all throw.
 void decided(World& world, const std::function<void()>& body);
 
-// Every process must hold the same text (a printed plan, an environment). Throws SharedError(failure) on all processes
-// with the first differing line otherwise. Equal texts are compared by their hashes and not sent.
-void require_equal(World& world, const std::string& what, const std::string& text);
+// Every process must hold the same text (a printed plan, an environment). Throws SharedError of this kind on all
+// processes with the first differing line otherwise: what differs before anything began was started differently. Equal
+// texts are compared by their hashes and not sent.
+void require_equal(World& world, const std::string& what, const std::string& text, ErrorKind kind = ErrorKind::usage);
 
 }  // namespace ovl

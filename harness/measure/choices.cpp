@@ -10,6 +10,7 @@
 
 #include "base/random.hpp"
 #include "base/units.hpp"
+#include "measure/summary.hpp"
 #include "metrics/choice.hpp"
 #include "program/projection.hpp"
 #include "results/loaded_run.hpp"
@@ -49,10 +50,20 @@ struct Swept {
   double place = 0;
   std::string text;
   SweptValue swept;
+
+  // Then its resamples make no interval (measure/summary.hpp).
+  [[nodiscard]] bool scatters_in_few_rounds() const {
+    if (std::ssize(swept.step) >= fewest_rounds) return false;
+    const auto constant = [](const std::vector<double>& values) {
+      return std::all_of(values.begin(), values.end(), [&](double v) { return v == values.front(); });
+    };
+    return !constant(swept.step) || !constant(swept.compute);
+  }
 };
 
 struct Series {
   std::string key;
+  std::string left_out;  // values without numbers, and why
   std::vector<const Row*> rows;
   std::vector<Swept> values;  // in the order of the axis
 };
@@ -71,8 +82,13 @@ void add(Series& series, const SweptOption& option, const Row& row, const Steps&
   }
 }
 
+bool few_rounds(const std::vector<Swept>& values) {
+  return std::any_of(values.begin(), values.end(), [](const Swept& v) { return v.scatters_in_few_rounds(); });
+}
+
 std::string verdict(const std::vector<Swept>& values, const Choice& choice, std::size_t recommended,
                     std::size_t reference) {
+  if (few_rounds(values)) return "unclear: too few rounds for an interval; measure longer (--min-samples, --max-time)";
   if (!choice.clear) return "unclear: any of them may expose least; measure longer, or with --launches 5";
   std::string text = fmt::format("{} exposes least", values[choice.best].text);
   if (recommended != choice.best) text += fmt::format(", {} not measurably more", values[recommended].text);
@@ -80,6 +96,10 @@ std::string verdict(const std::vector<Swept>& values, const Choice& choice, std:
   const std::string& of = values[reference].text;
   if (choice.gain_interval.low > 0) return text + fmt::format("; {} exposes more", of);
   return text + fmt::format("; {} not measurably more", of);
+}
+
+std::string without_numbers(const SweptOption& option, const Row& row) {
+  return fmt::format("{} ({})", text_in(row, option.name), text_in(row, "status"));
 }
 
 Row row_of(const SweptOption& option, const Series& series) {
@@ -96,11 +116,15 @@ Row row_of(const SweptOption& option, const Series& series) {
   row.set("recommended", values[recommended].text).set("best", values[choice.best].text);
   row.set("best_low", values[choice.low].text).set("best_high", values[choice.high].text);
   row.set("t_exposed", values[choice.best].swept.exposed());
-  row.set("t_exposed_low", choice.exposed.low).set("t_exposed_high", choice.exposed.high);
+  const bool known = !few_rounds(values);
+  if (known) row.set("t_exposed_low", choice.exposed.low).set("t_exposed_high", choice.exposed.high);
   if (reference < values.size()) row.set("reference", option.reference);
-  row.set("gain", choice.gain).set("gain_low", choice.gain_interval.low).set("gain_high", choice.gain_interval.high);
+  row.set("gain", choice.gain);
+  if (known) row.set("gain_low", choice.gain_interval.low).set("gain_high", choice.gain_interval.high);
   if (option.predicted) row.set("predicted", option.predicted(series.rows));
-  return row.set("verdict", verdict(values, choice, recommended, reference));
+  std::string words = verdict(values, choice, recommended, reference);
+  if (!series.left_out.empty()) words += "; not among them: " + series.left_out;
+  return row.set("verdict", words);
 }
 
 }  // namespace
@@ -111,15 +135,22 @@ std::vector<Row> choice_rows(const SweptOption& option, const std::vector<Row>& 
   std::vector<Series> all;
   for (const Row& row : summary) {
     const std::string status = text_in(row, "status");
-    if (status != "ok" && status != "noisy") continue;
     const std::string key = without(text_in(row, "key"), option.name);
     auto at = std::find_if(all.begin(), all.end(), [&](const Series& s) { return s.key == key; });
-    if (at == all.end()) at = all.insert(at, Series{key, {}, {}});
+    if (at == all.end()) at = all.insert(at, Series{key, {}, {}, {}});
+    if (status != "ok" && status != "noisy") {
+      at->left_out += (at->left_out.empty() ? "" : ", ") + without_numbers(option, row);
+      continue;
+    }
     add(*at, option, row, steps);
   }
   std::vector<Row> rows;
   for (Series& series : all) {
-    std::erase_if(series.values, [](const Swept& v) { return v.swept.step.size() < 2; });
+    std::erase_if(series.values, [&](const Swept& v) {
+      if (v.swept.step.size() >= 2) return false;
+      series.left_out += fmt::format("{}{} (one round)", series.left_out.empty() ? "" : ", ", v.text);
+      return true;
+    });
     std::stable_sort(series.values.begin(), series.values.end(),
                      [](const Swept& a, const Swept& b) { return a.place < b.place; });
     if (series.values.size() > 1) rows.push_back(row_of(option, series));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "measure/summary.hpp"
+#include "metrics/bus_bandwidth.hpp"
 
 namespace ovl {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using Columns = std::vector<std::pair<std::string, Value>>;
 
 Columns derived(const Summary& s, const CostQuestion& question) {
-  const double algorithm = (question.bytes / s.times.comm).value();
+  const double algorithm = algorithm_bandwidth(question.bytes, s.times.comm).value();
   Columns columns{{"algorithm_bandwidth", algorithm}, {"bus_bandwidth", algorithm * question.bus_factor}};
   if (const ArmSummary* idle = s.arm(name(Arm::comm)); idle != nullptr) {
     columns.insert(columns.end(), {{"t_rank_min", idle->rank_least.value()},
@@ -28,7 +29,7 @@ Columns derived(const Summary& s, const CostQuestion& question) {
                  {{"t_loaded", time.value},
                   {"t_loaded_low", time.interval.low},
                   {"t_loaded_high", time.interval.high},
-                  {"bus_bandwidth_loaded", (question.bytes / Seconds(time.value)).value() * question.bus_factor},
+                  {"bus_bandwidth_loaded", algorithm_bandwidth(question.bytes, Seconds(time.value)).value() * question.bus_factor},
                   {"coverage", loaded->coverage},
                   {"gemm_repeat", s.tuning.gemm_repeat},
                   {"rounds_uncovered", std::int64_t{s.rounds_uncovered}}});
@@ -36,6 +37,7 @@ Columns derived(const Summary& s, const CostQuestion& question) {
 }
 
 std::string words(const Summary& s) {
+  if (s.times.comm == Seconds(0)) return "takes no time, so it has no bandwidth: one rank has nobody to send to";
   const ArmSummary* loaded = s.arm(loaded_arm);
   if (loaded == nullptr) return "alone";
   if (std::isnan(loaded->coverage)) return "starts and ends were not seen: whether GEMMs covered it is not known";

@@ -36,18 +36,6 @@ std::string hash_of(const std::vector<Program>& arms) {
   return fmt::format("{:016x}", hash64(text));
 }
 
-// A finding that the program does not announce is our own mistake: nothing is launched.
-void require_sound(const std::vector<Program>& arms) {
-  for (const Program& arm : arms) {
-    const std::vector<Finding> findings = unexpected_findings(arm);
-    if (!findings.empty()) {
-      throw failure(fmt::format("program {} is not sound: {}", arm.name, name(findings.front().kind)),
-                    findings.front().message,
-                    "this is a defect of overlapbench; please report it with --dry-run's output");
-    }
-  }
-}
-
 bool does_work(const Program& program) {
   return std::any_of(program.classes.begin(), program.classes.end(), [](const RankClass& c) {
     return std::any_of(c.body.begin(), c.body.end(), [](const Operation& op) { return !is_ordering(op.work); });
@@ -134,12 +122,15 @@ void keep_first_step(Timings& timings, const Program& program, std::int64_t step
 }
 
 // What takes the confidence out of a row's words is said before them.
-std::string caution(const CaseResult& result, int asked) {
-  const bool few = result.summary.rounds < asked;
-  if (result.status != Status::noisy && !few) return {};
-  const std::string rounds = fmt::format("{} of the {} rounds asked for", result.summary.rounds, asked);
-  if (result.status != Status::noisy) return "only " + rounds + ": ";
-  return few ? "noisy, " + rounds + ": " : "noisy: ";
+std::string caution(const CaseResult& result, int asked, bool predicted) {
+  const int rounds = result.summary.rounds;
+  std::string few;
+  if (rounds < asked) few = fmt::format("{} of the {} rounds asked for", rounds, asked);
+  if (rounds < fewest_rounds && !predicted) {
+    few = fmt::format("{}, too few for an interval", few.empty() ? fmt::format("{} rounds", rounds) : few);
+  }
+  if (result.status != Status::noisy) return few.empty() ? "" : "only " + few + ": ";
+  return few.empty() ? "noisy: " : "noisy, " + few + ": ";
 }
 
 // Where --balance found nothing to repeat: one GEMM is too long already.
@@ -240,6 +231,7 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   result.program = place(result.program, spec.placement);
   const std::vector<Program> smallest = arms_of(spec, result.program, {});
   for (const Program& arm : smallest) {
+    stop_if_interrupted();
     if (const Support support = backend_.supports(arm); !support.ok()) {
       return end_as(Status::unsupported, support.reason);
     }
@@ -285,12 +277,26 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   instrument(spec, ready, result);
   if (spec.words) result.summary.verdict = spec.words(result.summary);
   if (spec.balance) result.summary.verdict += balance_remark(result.summary);
-  result.summary.verdict = caution(result, options_.stop.min_rounds) + result.summary.verdict;
+  result.summary.verdict = caution(result, options_.stop.min_rounds, predicts()) + result.summary.verdict;
   result.observed = ready.prepared->observed();
+}
+
+// A finding that the program does not announce is our own mistake: nothing is launched.
+void Runner::require_sound(const std::vector<Program>& arms) const {
+  for (const Program& arm : arms) {
+    stop_if_interrupted();
+    const std::vector<Finding> findings = unexpected_findings(arm);
+    if (!findings.empty()) {
+      throw failure(fmt::format("program {} is not sound: {}", arm.name, name(findings.front().kind)),
+                    findings.front().message,
+                    "this is a defect of overlapbench; please report it with --dry-run's output");
+    }
+  }
 }
 
 // A backend may run every arm once, so a case can hang here already.
 std::unique_ptr<Prepared> Runner::prepare(const std::vector<Program>& arms, Data data) {
+  stop_if_interrupted();
   std::unique_ptr<Prepared> prepared;
   {
     const Deadline::Watch watch(deadline_, arms.front());

@@ -98,6 +98,8 @@ class Runner {
   };
 
   void run_phases(const CaseSpec& spec, CaseResult& result);
+  // Refuses arms with findings that they do not announce, which takes a moment for each.
+  void require_sound(const std::vector<Program>& arms) const;
   std::unique_ptr<Prepared> prepare(const std::vector<Program>& arms, Data data);
   Timings replay(Prepared& prepared, std::size_t arm, const Program& program, std::int64_t slot,
                  Recording recording = Recording::spans);

@@ -66,6 +66,23 @@ class Rounds {
   mutable std::vector<double> scratch_;
 };
 
+// Of 95 %, where there are rounds enough for one, or where no resample differs.
+std::vector<Interval> intervals_over(std::size_t rounds, std::size_t count, const Statistics& statistics,
+                                     const BootstrapOptions& options) {
+  std::vector<Interval> intervals = bootstrap_intervals(rounds, count, statistics, options);
+  for (Interval& interval : intervals) {
+    if (rounds < fewest_rounds && interval.width() > 0) interval = {};
+  }
+  return intervals;
+}
+
+Interval interval_over(std::size_t rounds, const Statistic& statistic, const BootstrapOptions& options) {
+  const Statistics one = [&](std::span<const std::size_t> which, std::span<double> values) {
+    values[0] = statistic(which);
+  };
+  return intervals_over(rounds, 1, one, options)[0];
+}
+
 double step_of(const Sample& s) { return s.step.value(); }
 double compute_span_of(const Sample& s) { return widest_span(s, Role::compute).value(); }
 double compute_of(const Sample& s) { return role_time(s, Role::compute).value(); }
@@ -163,7 +180,7 @@ std::vector<ArmSummary> arm_summaries(std::span<const Sample> used, std::int64_t
     };
     const double value = statistic(rounds.all());
     if (std::isnan(value)) return {};
-    return {value, bootstrap_interval(rounds.size(), statistic, {.seed = seed})};
+    return {value, interval_over(rounds.size(), statistic, {.seed = seed})};
   };
   std::vector<ArmSummary> all;
   for (const std::string& arm : compute.arms()) {
@@ -194,7 +211,7 @@ Estimate covered_slowdown(std::span<const Sample> used, Role victim, const std::
   const auto ratio = [&](std::span<const std::size_t> which) {
     return rounds.median_of(arm, which) / rounds.median_of(alone, which);
   };
-  return {ratio(rounds.all()), bootstrap_interval(rounds.size(), ratio, options)};
+  return {ratio(rounds.all()), interval_over(rounds.size(), ratio, options)};
 }
 
 }  // namespace
@@ -214,11 +231,11 @@ Interval watched_interval(std::span<const Sample> used, std::int64_t repeats, st
   const Rounds rounds(used, step_of);
   const Watched watched = watched_statistic(arm_times(rounds, rounds.all(), repeats));
   // Asked after every block: a fifth of the resamples tells well enough whether to go on.
-  return bootstrap_interval(rounds.size(),
-                            [&](std::span<const std::size_t> which) {
-                              return precision_statistic(arm_times(rounds, which, repeats), watched);
-                            },
-                            {.resamples = 200, .seed = seed});
+  return interval_over(rounds.size(),
+                       [&](std::span<const std::size_t> which) {
+                         return precision_statistic(arm_times(rounds, which, repeats), watched);
+                       },
+                       {.resamples = 200, .seed = seed});
 }
 
 Estimate estimate(std::span<const Sample> used, const std::function<double(const ArmMedians&)>& statistic,
@@ -235,15 +252,15 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
                             return Seconds((role == Role::compute ? compute : communication).median_of(arm, which));
                           }});
   };
-  return {over(steps.all()), bootstrap_interval(steps.size(), over, {.resamples = resamples, .seed = seed})};
+  return {over(steps.all()), interval_over(steps.size(), over, {.resamples = resamples, .seed = seed})};
 }
 
 Interval relative_step_interval(std::span<const Sample> used, std::string_view arm, std::uint64_t seed) {
   const Rounds steps(used, step_of);
   const double whole = steps.median_of(arm, steps.all());
-  return bootstrap_interval(steps.size(),
-                            [&](std::span<const std::size_t> which) { return steps.median_of(arm, which) / whole; },
-                            {.resamples = 200, .seed = seed});
+  return interval_over(steps.size(),
+                       [&](std::span<const std::size_t> which) { return steps.median_of(arm, which) / whole; },
+                       {.resamples = 200, .seed = seed});
 }
 
 Interval widest_communication_interval(std::span<const Sample> used, std::span<const std::string> arms,
@@ -252,7 +269,7 @@ Interval widest_communication_interval(std::span<const Sample> used, std::span<c
   Interval widest{0, 0};
   for (const std::string& arm : arms) {
     const double whole = rounds.median_of(arm, rounds.all());
-    const Interval interval = bootstrap_interval(
+    const Interval interval = interval_over(
         rounds.size(), [&](std::span<const std::size_t> which) { return rounds.median_of(arm, which) / whole; },
         {.resamples = 200, .seed = seed});
     if (!(interval.width() <= widest.width())) widest = interval;
@@ -304,8 +321,7 @@ Summary summarise(const Program& program, const Tuning& tuning, std::span<const 
                                            &s.t_step,  &s.t_exposed, &s.hidden_share, &s.speedup};
   std::array<double, 8> values{};
   statistics(all, values);
-  const std::vector<Interval> intervals =
-      bootstrap_intervals(rounds.size(), estimates.size(), statistics, {.seed = seed});
+  const std::vector<Interval> intervals = intervals_over(rounds.size(), estimates.size(), statistics, {.seed = seed});
   for (std::size_t i = 0; i < estimates.size(); ++i) *estimates[i] = {values[i], intervals[i]};
 
   const double compute_alone = median_span(used, Arm::compute, Role::compute);

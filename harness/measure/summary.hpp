@@ -90,6 +90,10 @@ struct Summary {
   [[nodiscard]] const ArmSummary* arm(std::string_view name) const;
 };
 
+// The least and the greatest of n rounds hold a median with 1 - 2 / 2^n: of fewer than six there is no interval of 95
+// %, and every interval below is unknown, unless nothing scatters (a model).
+inline constexpr int fewest_rounds = 6;
+
 // Where the order of a replay's first operations was not seen.
 inline constexpr const char* unverified_order = "unverified";
 

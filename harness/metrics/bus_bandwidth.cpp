@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/bus_bandwidth.hpp"
 
+#include <limits>
+
 #include "base/error.hpp"
 
 namespace ovl {
@@ -18,7 +20,10 @@ double bus_factor(CollectiveKind kind, int ranks) {
   throw std::logic_error("broken invariant: a collective without a bus factor");
 }
 
-BytesPerSecond algorithm_bandwidth(Bytes size, Seconds time) { return size / time; }
+BytesPerSecond algorithm_bandwidth(Bytes size, Seconds time) {
+  if (!(time > Seconds(0))) return BytesPerSecond(std::numeric_limits<double>::quiet_NaN());
+  return size / time;
+}
 
 BytesPerSecond bus_bandwidth(CollectiveKind kind, int ranks, Bytes size, Seconds time) {
   return algorithm_bandwidth(size, time) * bus_factor(kind, ranks);

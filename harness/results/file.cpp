@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/error.hpp"
-
 namespace ovl {
 namespace {
 
@@ -56,8 +54,21 @@ std::string_view remedy(int error) {
 }  // namespace
 
 void throw_errno(std::string_view verb, const std::filesystem::path& path, int error) {
-  throw failure("cannot " + std::string(verb) + " " + path.string(), std::generic_category().message(error),
-                remedy(error));
+  throw FileError("cannot " + std::string(verb) + " " + path.string(), std::generic_category().message(error),
+                  remedy(error));
+}
+
+FileError::FileError(std::string problem, std::string why, std::string_view instead)
+    : Error(failure(problem, why, instead)), problem_(std::move(problem)), why_(std::move(why)) {}
+
+Error FileError::with(std::string_view instead) const { return failure(problem_, why_, instead); }
+
+void without_resume(std::string_view instead, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const FileError& error) {
+    throw error.with(instead);
+  }
 }
 
 Descriptor::~Descriptor() {

@@ -6,9 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/error.hpp"
 
 namespace ovl {
 
@@ -58,7 +61,21 @@ void replace_text(const std::filesystem::path& path, std::string_view text);
 // The name under which replace_text() prepares `path`; a crash may leave it behind.
 std::filesystem::path prepared_path(const std::filesystem::path& path);
 
-// "cannot <verb> <path>: <text of errno>; <what to do>", an Error(failure).
+// "cannot <verb> <path>: <text of errno>; <what to do>", an Error(failure) for a run that goes on with --resume.
+class FileError : public Error {
+ public:
+  FileError(std::string problem, std::string why, std::string_view instead);
+
+  // The same with other words of what to do.
+  [[nodiscard]] Error with(std::string_view instead) const;
+
+ private:
+  std::string problem_;
+  std::string why_;
+};
 [[noreturn]] void throw_errno(std::string_view verb, const std::filesystem::path& path, int error);
+
+// Writes for a program that has no --resume: an error of a file says `instead`.
+void without_resume(std::string_view instead, const std::function<void()>& write);
 
 }  // namespace ovl

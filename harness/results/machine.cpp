@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "results/file.hpp"
 #include "results/import/imported.hpp"
+#include "schedule/collective.hpp"
 #include "stats/summary.hpp"
 
 namespace ovl {
@@ -219,10 +220,19 @@ void require_positive_times(const CollectiveCost& cost, const std::string& where
   }
 }
 
+// Those of overlap-collective, and those that only logs have.
+void require_collective(const std::string& name, const std::string& where) {
+  std::vector<std::string> known = names<CollectiveForm>();
+  if (std::find(known.begin(), known.end(), name) != known.end() || known_collective(name) == name) return;
+  known.insert(known.end(), {"reduce", "gather", "scatter", "sendrecv"});
+  throw unknown_value(where, printable(name), known);
+}
+
 CollectiveCost collective_of(const json& value, const std::string& where) {
   Fields fields(value, where);
   CollectiveCost cost;
   cost.collective = fields.text("collective", true);
+  require_collective(cost.collective, fields.at("collective"));
   cost.dtype = fields.text("dtype");
   cost.op = fields.text("op");
   const double ranks = fields.number("ranks", 1, 1e6);
@@ -263,13 +273,23 @@ void require_unique(const std::vector<std::string>& names, std::string_view list
 json parsed(std::string_view text) {
   if (text.size() > largest_text) refuse("", "has more than 4 MiB", "leave points out");
   bool too_deep = false;
-  const auto depth = [&](int level, json::parse_event_t, json&) {
+  std::string twice;                        // a field that an object has twice
+  std::vector<std::set<std::string>> open;  // the fields of the objects that are open
+  const auto look = [&](int level, json::parse_event_t event, json& value) {
     too_deep = too_deep || level > deepest;
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end && !open.empty()) open.pop_back();
+    if (event == json::parse_event_t::key && !open.empty()) {
+      const auto& field = value.get_ref<const std::string&>();
+      if (!open.back().insert(field).second && twice.empty()) twice = field;
+    }
     return !too_deep;
   };
-  json document = json::parse(text, depth, false);
+  json document = json::parse(text, look, false);
   if (too_deep) refuse("", "is nested more than eight levels deep", "write it as docs/machines.md shows");
   if (document.is_discarded()) refuse("", "is no JSON", "write it as docs/machines.md shows");
+  if (!twice.empty())
+    refuse("", fmt::format("has the field {} twice in one place", printable(twice)), "keep one of them");
   return document;
 }
 

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "results/consistency.hpp"
 #include "results/schema.hpp"
 
 namespace ovl {
@@ -46,7 +47,7 @@ std::vector<std::string> contents(const fs::path& directory) {
   return names;
 }
 
-void require_empty(const fs::path& directory) {
+void require_empty(const fs::path& directory, bool whole) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (status.type() == fs::file_type::not_found) return;
@@ -61,9 +62,9 @@ void require_empty(const fs::path& directory) {
   for (std::size_t i = 0; i < std::min(few, names.size()); ++i) listed += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > few) listed += " and " + std::to_string(names.size() - few) + " more";
   const bool holds_run = std::find(names.begin(), names.end(), "run.json") != names.end();
-  throw usage_error("--out " + directory.string() + (holds_run ? " holds another run" : " is not empty"),
-                    "it has " + listed,
-                    holds_run ? "add --resume to continue that run, or name another --out" : "name another --out");
+  throw usage_error(
+      "--out " + directory.string() + (holds_run ? " holds another run" : " is not empty"), "it has " + listed,
+      holds_run && !whole ? "add --resume to continue that run, or name another --out" : "name another --out");
 }
 
 // The lock is the open file, so it goes with the last process that has it: a child keeps it when its parent dies,
@@ -180,14 +181,14 @@ RunDirectory::RunDirectory(fs::path path, const Schema& summary, Descriptor lock
   reload();
 }
 
-RunDirectory RunDirectory::create(const fs::path& path, const json& provenance, const Schema& summary) {
+RunDirectory RunDirectory::create(const fs::path& path, const json& provenance, const Schema& summary, bool whole) {
   require(provenance.contains("identity"), "provenance says what the run's identity is");
-  require_empty(path);
+  require_empty(path, whole);
   std::error_code error;
   fs::create_directories(path, error);
   if (error) throw_errno("create", path, error.value());
   Descriptor lock = take_lock(path);
-  require_empty(path);  // another process may have come and gone between
+  require_empty(path, whole);  // another process may have come and gone between
   replace_text(run_file(path), provenance.dump(2) + "\n");
   return {path, summary, std::move(lock)};
 }
@@ -201,8 +202,8 @@ RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, 
                       "leave out --resume to begin one");
   }
   if (fs::exists(path / "summary.csv", error) && !fs::exists(path / "samples.csv", error)) {
-    throw usage_error("cannot resume the run in " + path.string(), "its samples.csv is missing, the primary data",
-                      "put it back, or name another --out");
+    throw failure("cannot resume the run in " + path.string(), "its samples.csv is missing, the primary data",
+                  "put it back, or name another --out");
   }
   Descriptor held;
   if (lock == Lock::take) held = take_lock(path);
@@ -235,8 +236,11 @@ void RunDirectory::reload() {
   const auto all = [](const Row&) { return true; };
   for (Row& row : load_table(table_file(path_, *summary_schema_), *summary_schema_, all)) finish(std::move(row));
   const auto of_finished_case = [&](const Row& row) { return finished_.count(case_of(row)) != 0; };
-  for (const Schema* schema : {&samples_schema(), &operations_schema()}) {
-    load_table(table_file(path_, *schema), *schema, of_finished_case);
+  const std::vector<Row> samples = load_table(table_file(path_, samples_schema()), samples_schema(), of_finished_case);
+  load_table(table_file(path_, operations_schema()), operations_schema(), of_finished_case);
+  if (const std::string wrong = inconsistency(rows_, samples); !wrong.empty()) {
+    throw failure("summary.csv and samples.csv of " + path_.string() + " do not go together", wrong,
+                  "put back what was changed, or name another --out");
   }
   const auto open = [&](const Schema& schema) {
     AppendFile file(table_file(path_, schema));

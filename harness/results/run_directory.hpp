@@ -32,11 +32,13 @@ class RunDirectory {
   // A new run. `provenance` is what collect_provenance() returns, `summary` the schema of this bench's summary.csv.
   // Throws Error(usage) when `path` is there and not an empty directory, Error(failure) when it cannot be created or
   // locked.
-  static RunDirectory create(const std::filesystem::path& path, const nlohmann::json& provenance,
-                             const Schema& summary);
+  // `whole`: what is written is written at once, and no --resume goes on with it.
+  static RunDirectory create(const std::filesystem::path& path, const nlohmann::json& provenance, const Schema& summary,
+                             bool whole = false);
 
   // Continues a run. Throws Error(usage) when there is none, or when its identity is another: every difference is
-  // named. Throws Error(failure) when the directory is locked or its tables cannot be read.
+  // named. Throws Error(failure) when the directory is locked, its tables cannot be read, or its samples and its
+  // summary do not say the same (results/consistency.hpp).
   static RunDirectory resume(const std::filesystem::path& path, const nlohmann::json& provenance, const Schema& summary,
                              Lock lock = Lock::take);
 
@@ -51,7 +53,8 @@ class RunDirectory {
   // Throws Error(failure), for example on a full disk; the cases committed before stay readable.
   void commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary);
 
-  // Reads the tables again after another process of this run has written, and drops what it left half written.
+  // Reads the tables again after another process of this run has written, and drops what it left half written. Throws
+  // as resume() where they cannot be read or do not go together.
   void reload();
 
   // A derived table, whole, by rename.

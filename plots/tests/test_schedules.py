@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of training schedules, read back from the artists, and the table of schemes."""
 
+import dataclasses
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 from synthetic_schedules import MS
 
-from overlap_plots import derive, style
+from overlap_plots import derive, schemes, style
 from overlap_plots.cli import main
 from overlap_plots.load import load_run
 from overlap_plots.registry import Absent, get_figure
@@ -179,6 +181,14 @@ def test_schemes_are_the_recommended_cases_side_by_side(tmp_path: Path, capsys: 
     assert out == 0
     assert "9.1 % [8.2, 10.0] 45.5 % 45.5 % 4.5 % measured" in " ".join(text.split())
     assert "Peak: 20.0 GFLOP/s a rank, a device, dense f32." in text
+
+
+def test_a_share_without_an_interval_is_a_number_alone() -> None:
+    """As of fewer than six rounds, which make none."""
+    made = schemes.Line("tp", "tiles 2", (0.25, math.nan, math.nan), math.nan, math.nan, math.nan, "measured")
+    assert schemes.cells(made)[5] == "25.0 %"
+    known = dataclasses.replace(made, exposed=(0.25, 0.2, 0.3))
+    assert schemes.cells(known)[5] == "25.0 % [20.0, 30.0]"
 
 
 def test_without_a_peak_it_is_the_best_rate_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,12 @@ COMPLAINTS = [
     ("--cores 4096", ["core 4096 cannot be used", "choose among these"]),
     ("--cores x", ['--cores "x" is not a list of core numbers']),
     ("--seed -1", ['--seed "-1" is not a whole number from 0']),
+    # empty ones, of a shell variable that was not set
+    ("--machine ", ['--machine "" is empty', "type --machine VALUE, or leave it out"]),
+    ("--transport ", ['--transport "" is empty']),
+    ("--cores ", ['--cores "" is empty']),
+    ("--gemm ", ['--gemm "" is empty']),
+    ("--out ", ['--out "" is empty']),
     # options
     ("--colective all_reduce", ["option --colective is unknown", "did you mean --collective"]),
     ("all_reduce", ['"all_reduce" belongs to no option']),
@@ -81,6 +87,9 @@ CONFIGURATIONS = [
     ("\0\1\2", ["is not TOML"]),
     ("ranks = 0\n", ['--ranks "0" is not a whole number']),
     ('collective = ["al_reduce"]\n', ["did you mean all_reduce?"]),
+    ('gemm = ["64x64x64",\n', ["options.toml is not TOML", "in line 1 the list of gemm has no end"]),
+    ("ranks = [1, 2]\n", ["options.toml has a list for ranks", "in line 1", "write ranks = VALUE"]),
+    ("ranks = 1\nseed = 3\nranks = 2\n", ["has the key ranks twice", "in line 3 and in line 1"]),
 ]
 
 
@@ -98,7 +107,7 @@ class BadInput(RunTest):
     def test_words(self):
         for typed, complaint in COMPLAINTS:
             with self.subTest(typed):
-                self.assert_refused([*TINY, "--out", "run", *typed.split()], complaint)
+                self.assert_refused([*TINY, "--out", "run", *typed.split(" ")], complaint)
 
     def test_configuration_files(self):
         file = self.folder / "options.toml"

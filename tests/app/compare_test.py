@@ -91,6 +91,11 @@ class Compare(CompareTest):
         self.assertEqual(slower.returncode, 1)
         self.assertIn("slower by more than 5 %: alpha of all_reduce f32 sum, 2 ranks, in place is 1.500", slower.stderr)
         self.assertIn("unclear, which is not slower", slower.stderr)
+        told = [line for line in (slower.stdout + slower.stderr).splitlines() if " times that of A" in line]
+        self.assertEqual(len(told), len(set(told)))
+        self.assertEqual(len([line for line in told if "alpha of" in line and "in place" in line]), 1, told)
+        self.assertNotIn("bus_bandwidth of", slower.stderr, "a bandwidth is its time again")
+        self.assertRegex(slower.stdout, r"slower: \d+ beyond --fail-if-slower, named below")
         self.assertEqual(run(COMPARE, self.b, self.a, "--fail-if-slower", "5%").returncode, 0)
         self.assertEqual(run(COMPARE, self.a, self.b, "--fail-if-slower", "60%").returncode, 0)
 
@@ -147,6 +152,23 @@ class Machine(CompareTest):
         checked = run(MACHINE, "--check", out)
         self.assertEqual((checked.returncode, checked.stdout), (0, done.stdout))
 
+    def test_rates_are_a_list_and_a_source_is_typed_for_each_run(self):
+        out = self.folder / "m.json"
+        done = run(
+            MACHINE, self.a, self.b, "--out", out, "--rate", "memory=3e12,link=450e9", "--rates-source", "a sheet",
+            "--source", "A, page 1", "--source", "B",
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        document = json.loads(out.read_text())
+        self.assertEqual([rate["name"] for rate in document["rates"]], ["memory", "link"])
+        self.assertEqual([origin["source"] for origin in document["origins"]], ["A, page 1", "B", "a sheet"])
+
+    def test_where_nothing_can_be_written_no_resume_is_advised(self):
+        done = run(MACHINE, self.a, "--out", "/proc/m.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot create /proc/m.json", done.stderr)
+        self.assertNotIn("--resume", done.stderr)
+
     def test_the_same_runs_give_the_same_bytes(self):
         for name in ("one", "two"):
             (self.folder / name).mkdir()
@@ -168,9 +190,20 @@ class Machine(CompareTest):
         refuse(self.a, "--out", out, "--rate", "memory", "--rates-source", "x", text='"memory" is not NAME=NUMBER')
         refuse(self.a, "--out", out, "--rate", "memry=1e12", "--rates-source", "x", text="memory")
         refuse(self.a, "--out", self.folder / "No Name.json", text="name is no name")
+        refuse(self.a, "--out", self.folder / "x.txt", text="x.txt is no .json file: a description is one")
+        refuse("--check", self.a, "--out", out, text="--out does not go with --check")
+        # What is typed is checked before a run is read.
+        for typed, text in (
+            (["--rate", "memry=1e12", "--rates-source", "x"], '"memry" is unknown'),
+            (["--rate", "memory=1e12"], "--rate and --rates-source go together"),
+            (["--name", "No Name"], "name is no name"),
+            (["--fabric", "x" * 401], "fabric has more than 400 characters"),
+        ):
+            refuse(self.folder / "no run", "--out", out, *typed, text=text)
         few = self.imported("few", log(20, 100, SIZES[:3]))
         refuse(few, "--out", out, text="left out, fewer than four sizes")
         out.write_text('{"format": "overlapbench machine", "version": 1, "name": "x", "origns": []}')
+        refuse(self.a, "--out", out, text="x.json is there already: it is not overwritten; name another, or remove it")
         refuse("--check", out, text="x.json: origns is no field of a machine description; did you mean origins?")
 
 

@@ -71,7 +71,7 @@ TEST(CostTable, IsOneLineASeriesWithItsVerdict) {
   for (const CostSeries& series : measured_series(rows)) {
     for (Row& row : fit_rows(series, fits_of(series))) fits.push_back(std::move(row));
   }
-  const std::string text = cost_table(fits);
+  const std::string text = cost_table(fits, true);
   EXPECT_THAT(text, StartsWith("Cost of a collective, t = alpha + beta * bytes:\nseries      "));
   EXPECT_THAT(text,
               testing::ContainsRegex("all_reduce +idle +10.0 us +1000 ps/B +1 GB/s +9.77KiB +0.0 %, 0.0 % +0.0 %, "
@@ -88,13 +88,13 @@ TEST(CostTable, SaysWhereSegmentsPay) {
     rows.push_back(row_of(1000 * k, 200e-6 + static_cast<double>(k) * 10e-6));
   }
   const CostSeries series = measured_series(rows).at(0);
-  EXPECT_THAT(cost_table(fit_rows(series, fits_of(series))),
+  EXPECT_THAT(cost_table(fit_rows(series, fits_of(series)), true),
               HasSubstr("; 2 segments pay: 10.0 us + 1000 ps/B from 0 on, 200 us + 1e+04 ps/B from 97.7KiB on (error "
                         "median 0.0 %, worst 0.0 %)\n"));
 }
 
 TEST(CostTable, WithoutALineSaysWhy) {
-  EXPECT_EQ(cost_table({}),
+  EXPECT_EQ(cost_table({}, true),
             "Cost of a collective, t = alpha + beta * bytes:\n  none: a line needs two different sizes\n");
 }
 

@@ -16,11 +16,11 @@ LAYER = 3280 * 4
 
 class FsdpBench(RunTest):
     def test_depths_cost_slots_and_every_result_is_exact(self):
-        ran = run(FSDP, *SMALL, *QUICK, *words("--prefetch 0,5 --communicators two,one"), "--out", self.out)
+        ran = run(FSDP, *SMALL, *QUICK, *words("--prefetch 0,2 --communicators two,one"), "--out", self.out)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assert_complete(4)
         for row in self.summary():
-            self.assertEqual(row["slots"], {"0": "1", "5": "3"}[row["prefetch"]], "no more than layers")
+            self.assertEqual(row["slots"], {"0": "1", "2": "3"}[row["prefetch"]])
             self.assertEqual(int(row["gathered_memory"]), LAYER * int(row["slots"]))
             self.assertEqual(row["verify"], "serial+exact+random")
             self.assertEqual(float(row["model_flops"]), 3 * 3072 * 8 * 6)
@@ -30,7 +30,7 @@ class FsdpBench(RunTest):
             [c["option"] for c in choices], ["prefetch", "prefetch"], "one for each number of communicators"
         )
         for choice in choices:
-            self.assertIn(choice["recommended"], ("0", "5"))
+            self.assertIn(choice["recommended"], ("0", "2"))
             self.assertEqual(choice["reference"], "0")
         self.assertIn("Recommended:", ran.stdout)
 
@@ -50,8 +50,17 @@ class FsdpBench(RunTest):
             "layer takes 13120; type --prefetch 1\n",
         )
 
+    def test_of_the_usual_depths_those_are_taken_that_there_are_layers_for(self):
+        ran = run(FSDP, *SMALL, "--list")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(
+            [name.split("/")[3] for name in ran.stdout.splitlines()], ["prefetch0", "prefetch1", "prefetch2"]
+        )
+
     def test_errors_say_what_to_type(self):
         for arguments, message in (
+            ("--layers gpt2-small:3@8 --prefetch 1,3", "prefetch depth 3 of 3 layers"),
+            ("--layers gpt2-small:3@8 --prefetch 7", "type --prefetch 2 at most"),
             ("--prefetch -1", "prefetch depth -1 is not possible"),
             ("--prefetch two", 'prefetch depth "two" is not a number; type for example --prefetch 0,1,2'),
             ("--in-flight -2", "in-flight limit -2 is not possible"),

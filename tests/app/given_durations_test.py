@@ -97,6 +97,9 @@ class Pipelines(unittest.TestCase):
             (f"{given} --stages 0", '--stages "0" is not a number of stages'),
             (f"{given} --microbatches many", 'microbatches "many" is not a number of microbatches'),
             (f"{given} --placement serial", 'placement "serial" sets an order'),
+            (f"{given} --layers gpt2-small:4@128", "--layers does not go with given durations"),
+            (f"{given} --dtype f32", "--dtype does not go with given durations"),
+            ("--forward kernel,1ms", "--backward-input is not given"),
         ):
             with self.subTest(arguments):
                 ran = run(PP, *words(arguments), "--list")
@@ -119,6 +122,26 @@ class OnARealBackend(RunTest):
         self.assertEqual(row["verify"], "not_applicable", "nothing is computed")
         # Nothing is faster than it was told to be: F0, to stage 1, F0, F1 or D0 there, and back.
         self.assertGreater(float(row["t_step"]), 2 * 600e-6)
+
+    def test_durations_that_a_deadline_would_call_a_hang_are_refused(self):
+        # Two stages of two microbatches of F + B + W = 6 s.
+        pipeline = "--backend host --schedule 1f1b --stages 2 --microbatches 2 --backward-input 1s --backward-weight 1s"
+        ddp = "--backend host --gradient-bytes 4MB --equal-buckets 4 --alpha 1s --wire-time 6s"
+        for program, arguments, took, instead in (
+            (PP, f"{pipeline} --forward 4s --deadline 20s", "24 s", "--deadline 48s"),
+            (DDP, f"{ddp} --backward 100s", "110 s", "--deadline 220s"),
+        ):
+            with self.subTest(program.name):
+                ran = run(program, *words(arguments), "--out", self.out)
+                self.assertEqual((ran.returncode, ran.stdout), (2, ""), ran.stderr)
+                self.assertIn(f"take up to {took} a replay", ran.stderr)
+                self.assertIn(f"; type {instead}\n", ran.stderr)
+                self.assertEqual(len(ran.stderr.splitlines()), 1)
+                self.assertFalse(self.out.exists())
+                longer = run(program, *words(f"{arguments} {instead} --list"))
+                self.assertEqual(longer.returncode, 0, longer.stderr)
+                virtual = run(program, *words(arguments.replace("host", "model")))
+                self.assertEqual(virtual.returncode, 0, "in virtual time nobody waits")
 
 
 class Buckets(unittest.TestCase):
@@ -147,6 +170,8 @@ class Buckets(unittest.TestCase):
             ("--backward 100ms", "--gradient-bytes is not given"),
             ("--backward 100ms --gradient-bytes 14GB --alpha 0 --wire-time 0 --equal-buckets 0", 'equal-buckets "0"'),
             ("--backward 0 --gradient-bytes 14GB --alpha 0 --wire-time 0 --equal-buckets 1", '--backward "0"'),
+            ("--backward 1s --bucket 25MiB", "--bucket does not go with given durations: they take the place of"),
+            ("--backward 1s --layers gpt2-small:4@128", "--layers does not go with given durations"),
         ):
             with self.subTest(arguments):
                 ran = run(DDP, *words(arguments), "--list")

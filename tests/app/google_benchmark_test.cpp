@@ -96,6 +96,29 @@ TEST(GoogleBenchmark, TheFirstExceptionEndsTheRunAndIsThrownOn) {
   EXPECT_EQ(measured, (Words{"a", "c"}));
 }
 
+TEST(GoogleBenchmark, AFileThatCannotBeWrittenIsToldAfterAll) {
+  const auto complaint = [](const std::string& file, const std::string& format) {
+    Words measured;
+    GoogleBenchmark benchmark = google({"--benchmark_out=" + file, "--benchmark_out_format=" + format});
+    benchmark.run({entry("a", measured)});
+    EXPECT_EQ(measured, Words{"a"});
+    try {
+      benchmark.require_written();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::failure);
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  for (const char* format : {"json", "console"}) {
+    EXPECT_EQ(complaint("/dev/full", format),
+              "cannot write --benchmark_out=/dev/full: its disk is full or it cannot be written to; name a file in a "
+              "directory that you may write to");
+    EXPECT_EQ(complaint(testing::TempDir() + "ovl_google_benchmark_out", format), "none");
+  }
+  google({"--benchmark_out=", "--benchmark_out_format=json"});  // nothing is left for the tests behind this one
+}
+
 TEST(GoogleBenchmark, SaysBeforehandWhatItCannotDo) {
   const auto complaint = [](const std::string& flag) {
     try {

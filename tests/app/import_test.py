@@ -141,6 +141,27 @@ class Refusals(ImportTest):
         text = START + "  8 2 float sum -1 XXX X.XX X.XX N/A XXX X.XX X.XX N/A\n" + END
         self.refuse(self.file("log", text), text='line 6: no time: "XXX" stands in its place')
 
+    def test_a_file_of_which_every_row_failed_its_check(self):
+        bad = START + row(1 << 20, 30.5, wrong=3) + END
+        self.refuse(self.file("log", bad), text="log has no usable row among 2, the first in line 6: ")
+        self.refuse(
+            self.file("one.csv", "bytes,seconds,ranks\n8,1e-3,1\n"), text="one rank: no communication is measured"
+        )
+
+    def test_a_file_that_is_named_twice(self):
+        path = self.file("log", LOG)
+        self.refuse(path, path, text="log is named twice: one log is one measurement; name each log once")
+        (self.folder / "link").symlink_to(path)
+        self.refuse(path, self.folder / "link", "--out", self.out, text="is named twice")
+        copied = run(IMPORT, path, self.file("copy", LOG), "--fit")
+        self.assertEqual(copied.returncode, 0)
+        self.assertIn("copy: the same bytes as", copied.stderr)
+
+    def test_several_bad_files_are_one_line(self):
+        bad = [self.file(name, "x\n") for name in ("a", "b", "c")]
+        self.refuse(*bad, text="b, ")
+        self.refuse(*bad, "--out", self.out, text=f"; nothing is written to {self.out}")
+
     def test_no_file(self):
         self.refuse(text="no file is named; type overlap-import FILE...")
         self.refuse(self.folder / "none", text="there is no file")
@@ -193,6 +214,10 @@ class Directory(ImportTest):
         again = run(IMPORT, path, "--out", self.out)
         self.assertEqual(again.returncode, 2)
         self.assertIn("holds another run", again.stderr)
+        self.assertNotIn("--resume", again.stderr, "it has no such option")
+        nowhere = run(IMPORT, path, "--out", "/proc/run")
+        self.assertEqual(nowhere.returncode, 1)
+        self.assertNotIn("--resume", nowhere.stderr)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,11 @@ TEST(LaunchRows, CountsTheLaunchesThatTheOthersPredict) {
 TEST(LaunchRows, ClaimNothingFromFewerThanFive) {
   const std::vector<Row> rows = launch_rows(launches_of("pair a=1", {0.9, 0.8, 0.9, 0.8}));
   EXPECT_EQ(text(rows[0], "verdict"), "fewer than five launches: no claim between runs");
+  // Nor bounds: Student's t of two launches would put a time below zero.
+  EXPECT_DOUBLE_EQ(real(rows[0], "t_step"), 5e-3 - 0.85 * 2e-3);
+  for (const char* bound : {"t_compute_low", "t_step_low", "t_step_high", "hidden_share_low", "hidden_share_high"}) {
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(rows[0].at(bound))) << bound;
+  }
 }
 
 TEST(LaunchRows, KnowNoIntervalFromOne) {
@@ -84,7 +89,7 @@ TEST(LaunchesText, IsOneLineACase) {
   EXPECT_EQ(launches_text(launch_rows(summary)),
             "Between launches (hidden share, and where as many further launches all lie in 95 % of cases):\n"
             "  1: 94.0 % [78.1, 109.9], seen 90.0 .. 98.0, 5 of 5 launches lie where the others predict\n"
-            "  3: -25.0 % [?, ?], seen -25.0 .. -25.0, fewer than five launches: no claim between runs\n");
+            "  3: -25.0 %, seen -25.0 .. -25.0, fewer than five launches: no claim between runs\n");
 }
 
 }  // namespace

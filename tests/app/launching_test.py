@@ -48,6 +48,15 @@ class Launches(RunTest):
         wait_for(process, "[1/2]")
         return process
 
+    def test_how_long_all_launches_take_is_said_once_beforehand(self):
+        parent = start(*TINY, *TWO, *words("--launches 5 --max-time 10s"), "--out", self.out)
+        wait_for(
+            parent, "2 cases in each of 5 launches, each up to 10 s of rounds and some seconds around them: up to "
+        )
+        parent.send_signal(signal.SIGINT)
+        _, err = parent.communicate(timeout=PATIENCE)
+        self.assertNotIn("minutes", err, "not by each launch again")
+
     def test_an_interrupt_of_the_parent_leaves_nobody_behind(self):
         parent = self.parent()
         parent.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import io
 import json
 import unittest
 
-from binaries import PAIR, RunTest, run, words
+from binaries import COLLECTIVE, PAIR, RunTest, run, words
 
 CASE = words(
     "--backend model --gemm 1280x1280x1280 --collective all_reduce --bytes 64MiB --placement concurrent,serial"
@@ -81,6 +81,26 @@ class Predicting(RunTest):
         (row, _) = csv.DictReader(io.StringIO(self.predict("--ranks", "1024")))
         self.assertEqual((row["status"], row["ranks"]), ("ok", "1024"))
         self.assertEqual(row["comm_path"], "scaled from all_reduce of 2 ranks")
+
+    def test_more_ranks_than_a_case_takes_moments_for_are_refused(self):
+        (row, _) = csv.DictReader(io.StringIO(self.predict("--ranks", "65536")))
+        self.assertEqual((row["status"], row["ranks"]), ("ok", "65536"))
+        ran = run(PAIR, *CASE, "--machine", self.machine, "--ranks", "200000")
+        self.assertEqual(
+            (ran.returncode, ran.stdout, ran.stderr),
+            (2, "", "overlap-pair: ranks 200000: the model plays 1 to 65536; type a number in this range\n"),
+        )
+
+    def test_one_rank_has_no_bandwidth(self):
+        sweep = words("--backend model --gemm none --bytes 1MiB,2MiB,4MiB,8MiB --ranks 1 --machine")
+        ran = run(COLLECTIVE, *sweep, self.machine, "--format", "csv")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        for row in csv.DictReader(io.StringIO(ran.stdout)):
+            self.assertEqual((float(row["t_comm"]), row["algorithm_bandwidth"], row["bus_bandwidth"]), (0, "", ""))
+            self.assertIn("takes no time, so it has no bandwidth", row["verdict"])
+        text = run(COLLECTIVE, *sweep, self.machine).stdout
+        self.assertNotIn("inf", text)
+        self.assertIn("none: a line needs two different sizes", text)
 
     def test_a_run_directory_is_labelled(self):
         self.predict("--allow-debug", "--out", self.out)

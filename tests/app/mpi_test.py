@@ -120,7 +120,7 @@ class OverMpi(RunTest):
             with self.subTest(told):
                 began = time.monotonic()
                 ran = self.mpirun([*CASE, *mine], [*CASE, *others])
-                self.assertEqual(ran.returncode, 1, ran.stderr)
+                self.assertEqual(ran.returncode, 2, ran.stderr)
                 self.assertRegex(ran.stderr, f"the plan differs between process 0 and process 1: {told}")
                 self.assertLess(time.monotonic() - began, PATIENCE / 2, "they do not wait for each other")
 

@@ -15,6 +15,7 @@ from binaries import (
     FOUR,
     PAIR,
     PATIENCE,
+    SELFCHECK,
     TINY,
     TWO,
     RunTest,
@@ -85,11 +86,28 @@ class NotWritable(RunTest):
                 self.assert_complete(cases=2)
 
     def test_closed_standard_streams_are_not_taken_for_tables(self):
-        command = 'exec "$0" "$@" >&- 2>&-'
+        command = 'exec "$0" "$@" <&- >&- 2>&-'
         ran = subprocess.run(
             ["sh", "-c", command, PAIR, *TINY, *TWO, "--out", self.out], env=ENVIRONMENT, timeout=PATIENCE
         )
-        self.assertEqual(ran.returncode, 0)
+        self.assertEqual(ran.returncode, 1, "what it would have printed is lost")
+        self.assert_complete(cases=2)
+
+    def test_a_closed_standard_output_is_an_error_of_a_complete_run(self):
+        for program, arguments in ((PAIR, [*TINY, *TWO, "--out", self.out]), (SELFCHECK, ["--help"])):
+            with self.subTest(program.name):
+                command = ["sh", "-c", 'exec "$0" "$@" >&-', program, *arguments]
+                ran = subprocess.run(command, env=ENVIRONMENT, timeout=PATIENCE, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(ran.returncode, 1, ran.stderr)
+                last = ran.stderr.splitlines()[-1]
+                self.assertRegex(last, rf"\A{program.name}: cannot write to standard output: it is closed")
+        self.assert_complete(cases=2)
+
+    def test_a_benchmark_file_that_cannot_be_written_is_an_error_of_a_complete_run(self):
+        ran = run(PAIR, *TINY, *TWO, "--benchmark_out=/dev/full", "--out", self.out)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr.splitlines()[-1], r"\Aoverlap-pair: cannot write --benchmark_out=/dev/full")
+        self.assertIn("In words:", ran.stdout)
         self.assert_complete(cases=2)
 
 

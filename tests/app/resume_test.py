@@ -59,6 +59,32 @@ class Interrupted(RunTest):
         self.assertEqual((again.returncode, again.stdout), (0, first.stdout))
         self.assertEqual((self.out / "samples.csv").read_bytes(), samples)
 
+    def test_tables_that_were_changed_are_refused(self):
+        command = [*TINY, *TWO, "--out", self.out]
+        self.assertEqual(run(PAIR, *command).returncode, 0)
+        samples, summary = ((self.out / name).read_text() for name in ("samples.csv", "summary.csv"))
+        lines = samples.splitlines(keepends=True)
+        (step,) = {row["t_step"] for row in self.summary()[:1]}
+        for name, text, complaint in (
+            ("samples.csv", "".join(lines[:-1]), "has samples of 1 ranks and others of 2"),
+            ("samples.csv", "".join(lines[:-2]), "have samples of different rounds"),
+            ("summary.csv", summary.replace(step, "0.125"), "its row says t_step 0.125, the median of its samples is"),
+        ):
+            with self.subTest(complaint):
+                (self.out / "samples.csv").write_text(samples)
+                (self.out / "summary.csv").write_text(summary)
+                (self.out / name).write_text(text)
+                ran = run(PAIR, *command, "--resume")
+                self.assertEqual((ran.returncode, ran.stdout), (1, ""), ran.stderr)
+                self.assertIn(f"summary.csv and samples.csv of {self.out} do not go together: ", ran.stderr)
+                self.assertIn(complaint, ran.stderr)
+                self.assertEqual(len(ran.stderr.splitlines()), 1)
+        (self.out / "summary.csv").write_text(summary)
+        (self.out / "samples.csv").unlink()
+        ran = run(PAIR, *command, "--resume")
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""), ran.stderr)
+        self.assertIn("its samples.csv is missing", ran.stderr)
+
     def test_other_settings_are_refused(self):
         self.assertEqual(run(PAIR, *TINY, "--placement", "serial", "--out", self.out).returncode, 0)
         ran = run(PAIR, *TINY, "--placement", "serial", "--seed", "7", "--out", self.out, "--resume")

@@ -3,7 +3,10 @@
 // A whole run with a scripted backend in the place of a real one: what a test of the executables cannot make happen.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -145,6 +148,27 @@ TEST_F(Run, ALongRunSaysHowLongBeforeItStarts) {
       << err_;
   EXPECT_EQ(run(steady, {}), 0);
   EXPECT_EQ(err_.find("minutes"), std::string::npos) << err_;
+}
+
+// Building the programs of many cases takes long, and asks no flag.
+TEST_F(Run, AnInterruptBeforeTheFirstCaseEndsTheProcessAtOnce) {
+  const auto interrupted = [] {
+    Bench slow = bench;
+    slow.cases = [](const AxisValues&, const CaseContext&) -> std::vector<CaseSpec> {
+      std::raise(SIGINT);
+      std::_Exit(0);
+    };
+    BackendRegistry backends;
+    test::ScriptedClock clock;
+    backends.add({"scripted", 1, [] { return std::string(); },
+                  [&](World&, const SessionOptions&) -> std::unique_ptr<Backend> {
+                    return std::make_unique<test::ScriptedBackend>(steady, clock);
+                  }});
+    std::string program = "overlap-toy";
+    std::array<char*, 1> argv{program.data()};
+    run_bench(slow, 1, argv.data(), backends);
+  };
+  EXPECT_EXIT(interrupted(), testing::ExitedWithCode(130), "^overlap-toy: interrupted: nothing was begun\n$");
 }
 
 TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {

@@ -31,6 +31,8 @@ class Blockers(unittest.TestCase):
         ran = run(SELFCHECK, *words("--backend host --cores 0 --ranks 1 --benchmark_filter=lanes_a_core"))
         self.assertIn("What stands in the way of overlap here", ran.stdout)
         self.assertIn("lanes_a_core is 2, more than 1: ", ran.stdout)
+        self.assertRegex(ran.stdout, r"(?m)^blocks +lanes_a_core +2 ", "not called good and then listed")
+        self.assertIn("blocks: no reason to doubt numbers, and in the way of overlap", ran.stdout)
         self.assertIn("try: fewer --ranks or more --cores", ran.stdout)
 
     def test_nothing_stands_in_the_way_of_what_has_room(self):

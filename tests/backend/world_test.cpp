@@ -168,36 +168,36 @@ std::string error_of(const std::vector<std::string>& texts) {
 
 TEST(RequireEqual, NamesTheProcessAndTheFirstLineThatDiffers) {
   EXPECT_EQ(error_of({"ranks 4\nbytes 16\nend\n", "ranks 4\nbytes 16\nend\n", "ranks 4\nbytes 32\nmore\n"}),
-            "1 the plan differs between process 0 and process 2: line 2: \"bytes 16\" and \"bytes 32\": every process "
+            "2 the plan differs between process 0 and process 2: line 2: \"bytes 16\" and \"bytes 32\": every process "
             "must build the same plan; start all with the same options and environment");
 }
 
 TEST(RequireEqual, NamesTheFieldOfALineOfFields) {
   EXPECT_THAT(error_of({"pair gemm=a bytes=1MiB ranks=2", "pair gemm=a bytes=2MiB ranks=4"}),
-              StartsWith("1 the plan differs between process 0 and process 1: line 1, bytes: \"pair gemm=a bytes=1MiB "
+              StartsWith("2 the plan differs between process 0 and process 1: line 1, bytes: \"pair gemm=a bytes=1MiB "
                          "ranks=2\" and \"pair gemm=a bytes=2MiB ranks=4\""));
   EXPECT_THAT(error_of({"pair gemm=a", "pair bytes=1"}), HasSubstr("process 1: line 1: \"pair gemm=a\" and"));
 }
 
 TEST(RequireEqual, OfSeveralThatDifferTheFirstProcessIsNamed) {
   EXPECT_THAT(error_of({"a", "b", "c"}),
-              StartsWith("1 the plan differs between process 0 and process 1: line 1: \"a\" and \"b\""));
+              StartsWith("2 the plan differs between process 0 and process 1: line 1: \"a\" and \"b\""));
 }
 
 // A variable that one process lacks: the next one, which all have, stands in its place and is not what differs.
 TEST(RequireEqual, ALineThatOneLacksIsToldAlone) {
   EXPECT_THAT(error_of({"A = 1\nNCCL_ALGO = Ring\nZ = 2\n", "A = 1\nZ = 2\n"}),
-              StartsWith("1 the plan differs between process 0 and process 1: line 2: \"NCCL_ALGO = Ring\", which only "
+              StartsWith("2 the plan differs between process 0 and process 1: line 2: \"NCCL_ALGO = Ring\", which only "
                          "process 0 has: "));
   EXPECT_THAT(error_of({"A = 1\nZ = 2\n", "A = 1\nZ = 2\n", "A = 1\nNCCL_ALGO = Ring\nZ = 2\n"}),
-              StartsWith("1 the plan differs between process 0 and process 2: line 2: \"NCCL_ALGO = Ring\", which only "
+              StartsWith("2 the plan differs between process 0 and process 2: line 2: \"NCCL_ALGO = Ring\", which only "
                          "process 2 has: "));
   EXPECT_THAT(
       error_of({"a\nb\n", "a\n", "a\nb\n"}),
-      StartsWith("1 the plan differs between process 0 and process 1: line 2: \"b\", which only process 0 has"));
+      StartsWith("2 the plan differs between process 0 and process 1: line 2: \"b\", which only process 0 has"));
   EXPECT_THAT(
       error_of({"", "a", ""}),
-      StartsWith("1 the plan differs between process 0 and process 1: line 1: \"a\", which only process 1 has"));
+      StartsWith("2 the plan differs between process 0 and process 1: line 1: \"a\", which only process 1 has"));
 }
 
 TEST(RequireEqual, EqualTextsPass) {

@@ -64,6 +64,40 @@ TEST(Choices, WorkedExample) {
   EXPECT_EQ(text(rows[0], "predicted"), "");
 }
 
+TEST(Choices, SayWhichValuesHaveNoNumbers) {
+  Sweep sweep;
+  sweep.add("25MiB", 2);
+  sweep.add("tensor", 1);
+  Row row(schema());
+  row.set("key", std::string("ddp bucket=all c=1")).set("launch", std::int64_t{0});
+  row.set("status", std::string("unsupported")).set("bucket", std::string("all"));
+  sweep.summary.push_back(row);
+  const std::vector<Row> rows = choice_rows(option(), sweep.summary, sweep.samples);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(text(rows[0], "values"), "2");
+  EXPECT_EQ(text(rows[0], "verdict"),
+            "tensor exposes least; 25MiB exposes more; not among them: all (unsupported)");
+}
+
+// Five rounds that scatter make no interval of 95 %, whatever their resamples say.
+TEST(Choices, ClaimNothingFromFewRounds) {
+  for (const std::int64_t rounds : {5, 6}) {
+    Sweep sweep;
+    sweep.add("25MiB", 9);
+    sweep.add("tensor", 1);
+    std::erase_if(sweep.samples, [&](const Row& s) { return std::get<std::int64_t>(s.at("round")) >= rounds; });
+    for (Row& s : sweep.samples) {
+      const auto round = static_cast<double>(std::get<std::int64_t>(s.at("round")));
+      s.set("step", std::get<double>(s.at("step")) + 0.01 * round);
+    }
+    const std::vector<Row> rows = choice_rows(option(), sweep.summary, sweep.samples);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(text(rows[0], "verdict").starts_with("unclear: too few rounds"), rounds == 5) << text(rows[0], "verdict");
+    EXPECT_EQ(text(rows[0], "t_exposed_low").empty(), rounds == 5);
+    EXPECT_EQ(text(rows[0], "gain_high").empty(), rounds == 5);
+  }
+}
+
 TEST(Choices, EachSeriesHasItsRowAndLaunchesOfACaseAreOne) {
   Sweep sweep;
   for (const std::int64_t launch : {0, 1}) {

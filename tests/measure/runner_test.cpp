@@ -2,6 +2,7 @@
 #include "measure/runner.hpp"
 
 #include <gmock/gmock.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -468,6 +469,48 @@ TEST(Runner, WhicheverReplayFailsTheRunEndsWithTheBackendsOwnWords) {
       if (replay++ == failing) throw failure("lane comm of rank 1 failed", "out of luck");
     };
     EXPECT_EQ(error_of(script, ErrorKind::failure), "lane comm of rank 1 failed: out of luck") << failing;
+  }
+}
+
+// Building and checking programs asks too: with many operations it takes longer than a replay.
+TEST(Runner, AnInterruptWhileACaseIsBuiltGivesItUpBeforeItIsPrepared) {
+  for (const int builds : {1, 2, 3}) {
+    ScriptedClock clock;
+    std::atomic<bool> interrupted{false};
+    int built = 0;
+    int prepared_after = 0;
+    Script script = steady_script();
+    script.on_prepare = [&] { prepared_after += interrupted ? 1 : 0; };
+    ScriptedBackend backend(script, clock);
+    CaseSpec spec = small_pair();
+    spec.build = [&, build = spec.build](const Tuning& tuning) {
+      interrupted = ++built >= builds;
+      return build(tuning);
+    };
+    Runner runner(backend, clock, few(), interrupted);
+    EXPECT_THROW(runner.run(spec), Error);
+    EXPECT_EQ(built, builds);
+    EXPECT_EQ(prepared_after, 0) << builds;
+  }
+}
+
+// The least and the greatest of five rounds hold a median in 15 of 16 cases, of six in 31 of 32.
+TEST(Runner, OfFewerThanSixRoundsThereIsNoInterval) {
+  for (const int rounds : {2, 5, 6}) {
+    Script script = steady_script();
+    script.duration = [steady = script.duration](Arm arm, const Operation& op, int replay) {
+      return steady(arm, op, replay) * (1 + 0.01 * (replay % 7));
+    };
+    MeasureOptions options = few();
+    options.stop.max_rounds = rounds;
+    options.stop.precision = 1e-6;
+    const Summary s = measure(script, options).result.summary;
+    EXPECT_EQ(s.rounds, rounds);
+    EXPECT_FALSE(std::isnan(s.hidden_share.value));
+    EXPECT_EQ(std::isnan(s.hidden_share.interval.low), rounds < 6) << rounds;
+    EXPECT_EQ(std::isnan(s.t_step.interval.high), rounds < 6) << rounds;
+    const std::string few_text = fmt::format("only {} rounds, too few for an interval: ", rounds);
+    EXPECT_EQ(s.verdict.starts_with(few_text), rounds < 6) << s.verdict;
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ovl {
 namespace {
 
@@ -32,6 +34,7 @@ TEST(BusFactor, OfOneRankIsZeroButForBroadcast) {
 TEST(BusBandwidth, WorkedExample) {
   // 16 MiB in 1 ms on 4 ranks: 16.777 GB/s for the caller, 1.5 times that on the links of an all_reduce.
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(mebibytes(16), milliseconds(1)).value(), 16'777'216e3);
+  EXPECT_TRUE(std::isnan(algorithm_bandwidth(mebibytes(16), Seconds(0)).value())) << "one rank sends nothing";
   EXPECT_DOUBLE_EQ(bus_bandwidth(all_reduce, 4, mebibytes(16), milliseconds(1)).value(), 25'165'824e3);
   EXPECT_DOUBLE_EQ(bus_bandwidth(all_gather, 4, mebibytes(16), milliseconds(1)).value(), 12'582'912e3);
 }

@@ -113,6 +113,8 @@ TEST(Machine, RefusalsNameTheEntryAndWhatWouldBeRight) {
   EXPECT_THAT(refusal([](json& m) { m["collectives"][0]["load"] = "busy"; }), HasSubstr("is neither idle nor loaded"));
   EXPECT_THAT(refusal([](json& m) { m["collectives"].push_back(m["collectives"][0]); }),
               HasSubstr("collectives[1] is a second"));
+  EXPECT_THAT(refusal([](json& m) { m["collectives"][0]["collective"] = "all_redcue"; }),
+              HasSubstr("collectives[0].collective \"all_redcue\" is unknown"));
   EXPECT_THAT(refusal([](json& m) { m["rates"][0]["name"] = "memry"; }), HasSubstr("did you mean memory"));
   EXPECT_THAT(refusal([](json& m) { m["origins"][0]["kind"] = "guessed"; }), HasSubstr("guessed"));
   EXPECT_THAT(refusal([](json& m) { m["origins"][0]["sha256"] = "abc"; }),
@@ -158,6 +160,30 @@ TEST(Machine, ReadingIsBounded) {
   EXPECT_THAT(refusal([](json& m) { m["rates"] = json::array_t(1001, m["rates"][0]); }), HasSubstr("has 1001 entries"));
   EXPECT_THAT(what("{\"format\":\"overlapbench machine\",\"version\":1e999}"),
               HasSubstr("the machine description is no JSON"));
+}
+
+// The last of two would count, and which is meant nobody knows.
+TEST(Machine, AFieldStandsOnceInItsObject) {
+  const std::string text = machine_json(example());
+  const auto twice = [&](const std::string& field) -> std::string {
+    std::string changed = text;
+    changed.insert(changed.find(field), field + "null, ");
+    try {
+      parse_machine(changed);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.what();
+    }
+    return "nothing was refused";
+  };
+  EXPECT_THAT(twice("\"fabric\": "), HasSubstr("has the field fabric twice in one place; keep one of them"));
+  EXPECT_THAT(twice("\"alpha_s\": "), HasSubstr("has the field alpha_s twice in one place"));
+}
+
+TEST(Machine, CollectivesOfTheBenchAndOfLogsAreKnown) {
+  for (const char* name : {"exchange", "reduce_scatter+all_gather", "all_reduce:hierarchical", "sendrecv", "gather"}) {
+    EXPECT_EQ(refusal([&](json& m) { m["collectives"][0]["collective"] = name; }), "nothing was refused") << name;
+  }
 }
 
 TEST(Machine, AFileIsNamedInItsError) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
+#include <string>
 
 namespace ovl {
 namespace {
@@ -217,10 +219,17 @@ class Reader {
     row.line = lines_.number();
     const std::string_view collective = cell(cells, Field::collective);
     row.collective = known_collective(collective);
-    if (row.collective.empty() && is_word(collective)) row.collective = result_.intern(lower_case(collective));
+    if (row.collective.empty() && !collective.empty()) {
+      if (is_word(collective)) row.collective = result_.intern(lower_case(collective));
+      tell("collective", collective, row.collective.empty() ? "left out" : "its bus bandwidth is unknown");
+    }
     row.dtype = word(cell(cells, Field::dtype));
     row.op = word(cell(cells, Field::op));
-    row.ranks = small(number(cells, Field::ranks), 0);
+    const double ranks_said = number(cells, Field::ranks);
+    row.ranks = ranks_said == std::floor(ranks_said) ? small(ranks_said, 0) : 0;
+    if (const auto ranks = cell(cells, Field::ranks); row.ranks == 0 && !ranks.empty()) {
+      tell("number of ranks", ranks, "taken as unknown");
+    }
     row.rank = small(number(cells, Field::rank), -1);
     row.sample = small(number(cells, Field::sample), -1);
     row.in_place = truth(cell(cells, Field::in_place));
@@ -228,9 +237,9 @@ class Reader {
     row.algorithm_bandwidth = number(cells, Field::algbw);
     row.bus_bandwidth = number(cells, Field::busbw);
     const double bytes = number(cells, Field::bytes);
-    if (bytes >= 0 && bytes < 0x1p63 && bytes == std::floor(bytes)) {
-      const auto exact = parse_count(cell(cells, Field::bytes));
-      row.bytes = exact ? *exact : static_cast<std::int64_t>(bytes);
+    row.bytes = parse_count(cell(cells, Field::bytes));
+    if (!row.bytes && bytes >= 0 && bytes < 0x1p63 && bytes == std::floor(bytes)) {
+      row.bytes = static_cast<std::int64_t>(bytes);
     }
     if (const double seconds = number(cells, Field::seconds); seconds > 0) row.seconds = seconds;
     judge(row, cells);
@@ -256,6 +265,12 @@ class Reader {
     } else if (*row.bytes == 0) {
       set(RowStatus::skipped, "size 0: nothing is sent");
     }
+  }
+
+  // A cell that says nothing that is known, once each.
+  void tell(std::string_view what, std::string_view text, std::string_view so) {
+    if (!told_.emplace(fmt::format("{} {}", what, text)).second) return;
+    result_.warn(lines_.number(), fmt::format("\"{}\" is no known {}: {}", printable(text, 24), what, so));
   }
 
   std::string_view word(std::string_view text) { return is_word(text) ? result_.intern(text) : std::string_view(); }
@@ -305,6 +320,7 @@ class Reader {
   Shape shape_;
   bool shifted_ = false;
   bool told_shift_ = false;
+  std::set<std::string> told_;
 };
 
 }  // namespace

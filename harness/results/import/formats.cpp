@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/import/formats.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "results/import/delimited.hpp"
@@ -43,6 +45,25 @@ Imported read(std::string_view text, ForeignFormat format, const ImportHints& hi
   return {};
 }
 
+constexpr std::string_view impossible_size = "more bytes than any memory has: at most 2^62";
+constexpr std::string_view impossible_time = "no time of a collective: from 1e-12 s to 1000000 s";
+
+// Numbers that no collective has would spoil what is computed of them, and come from a column of something else.
+void require_possible(Imported& imported, ImportedRow& row) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 62;
+  const auto refuse = [&](std::string_view reason) {
+    row.status = RowStatus::unreadable;
+    row.reason = imported.intern(reason);
+    row.seconds = row.algorithm_bandwidth = row.bus_bandwidth = ImportedRow::unknown;
+  };
+  if (row.bytes && *row.bytes > most_bytes) {
+    refuse(fmt::format("{} bytes are {}", *row.bytes, impossible_size));
+    row.bytes.reset();
+  } else if (row.seconds > 1e6 || row.seconds < 1e-12) {
+    refuse(fmt::format("{} s are {}", row.seconds, impossible_time));
+  }
+}
+
 }  // namespace
 
 ForeignFormat detect_format(std::string_view text) {
@@ -68,6 +89,7 @@ ForeignFormat detect_format(std::string_view text) {
 Imported import_text(std::string_view text, ForeignFormat format, const ImportHints& hints) {
   if (format == ForeignFormat::automatic) format = detect_format(text);
   Imported imported = read(text, format, hints);
+  for (ImportedRow& row : imported.rows) require_possible(imported, row);
   std::stable_sort(imported.warnings.begin(), imported.warnings.end(),
                    [](const ImportWarning& a, const ImportWarning& b) { return a.line < b.line; });
   return imported;

@@ -166,7 +166,7 @@ def _share(share: tuple[float, float, float]) -> str:
     if not math.isfinite(share[0]):
         return "-"
     value, low, high = (f"{100 * part:.1f}" for part in share)
-    return f"{value} % [{low}, {high}]"
+    return f"{value} % [{low}, {high}]" if math.isfinite(share[1]) else f"{value} %"
 
 
 def _percent(value: float) -> str:

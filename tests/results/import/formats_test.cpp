@@ -232,6 +232,35 @@ TEST(Delimited, OfRcclTestsWithTheMissingName) {
   EXPECT_THAT(log.warnings, ElementsAre(says(2, "a column more than names")));
 }
 
+TEST(Delimited, WhatIsNoNumberOfRanksAndNoKnownCollectiveIsTold) {
+  const Imported result = read(
+      "bytes,seconds,ranks,collective\n1024,1e-3,-1,all_reduce\n2048,2e-3,2.5,all_reduce\n"
+      "4096,2e-3,-1,my_reduce\n8192,2e-3,4,my_reduce\n16384,2e-3,4,a b\n");
+  EXPECT_THAT(result.warnings,
+              ElementsAre(says(2, "\"-1\" is no known number of ranks: taken as unknown"),
+                          says(3, "\"2.5\" is no known number of ranks"),
+                          says(4, "\"my_reduce\" is no known collective: its bus bandwidth is unknown"),
+                          says(6, "\"a b\" is no known collective: left out")));
+  EXPECT_EQ(result.rows[0].ranks, 0);
+  EXPECT_EQ(result.rows[1].ranks, 0);
+  EXPECT_EQ(result.rows[3].ranks, 4);
+  EXPECT_EQ(result.rows[3].collective, "my_reduce");
+}
+
+TEST(Formats, NumbersThatNoCollectiveHasAreUnreadableAndSayWhy) {
+  const Imported result = read(
+      "bytes,seconds\n9223372036854775807,1\n4611686018427387904,1\n1024,1e300\n1024,1000000\n1024,1e-13\n");
+  EXPECT_EQ(result.rows[0].status, RowStatus::unreadable);
+  EXPECT_EQ(result.rows[0].reason, "9223372036854775807 bytes are more bytes than any memory has: at most 2^62");
+  EXPECT_EQ(result.rows[1].status, RowStatus::ok);
+  EXPECT_EQ(result.rows[1].bytes, std::int64_t{1} << 62);
+  EXPECT_EQ(result.rows[2].status, RowStatus::unreadable);
+  EXPECT_EQ(result.rows[2].reason, "1e+300 s are no time of a collective: from 1e-12 s to 1000000 s");
+  EXPECT_TRUE(std::isnan(result.rows[2].seconds));
+  EXPECT_EQ(result.rows[3].status, RowStatus::ok);
+  EXPECT_EQ(result.rows[4].status, RowStatus::unreadable);
+}
+
 TEST(Decimal, IsAWholeTextAndNoWord) {
   EXPECT_EQ(parse_decimal("1024.50"), 1024.5);
   EXPECT_EQ(parse_decimal("-1"), -1);
