@@ -128,4 +128,25 @@ Program project(const Program& program, Arm arm) {
   return out;
 }
 
+Program without_collectives(const Program& program, const std::vector<std::string>& communicators) {
+  Program out = program;
+  out.name += fmt::format(":without_{}", fmt::join(communicators, "_"));
+  const auto free = [&](const Operation& op) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    return collective != nullptr &&
+           std::find(communicators.begin(), communicators.end(),
+                     program.communicators[collective->comm.index()].name) != communicators.end();
+  };
+  for (RankClass& c : out.classes) {
+    for (Operation& op : c.body) {
+      if (!free(op)) continue;
+      op.work = Busy{Seconds(0)};
+      op.reads.clear();
+      op.writes.clear();
+    }
+    drop_verifies(c);
+  }
+  return out;
+}
+
 }  // namespace ovl

@@ -4,6 +4,9 @@
 // the issue order and the buffers of the operations that stay.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/enum_names.hpp"
 #include "program/program.hpp"
 
@@ -29,5 +32,10 @@ struct EnumNames<Arm> {
 // <program>:<arm>. What an arm no longer does, its epilogue no longer verifies. Throws Error(failure) where the arm
 // keeps an operation that lasts until an event: without the whole program it would not end.
 Program project(const Program& program, Arm arm);
+
+// The program as it were if the collectives on these communicators, by name, took no time and waited for nobody:
+// operations of no duration in their place. All order stays. Called <program>:without_<names>. For collectives of ranks
+// that are alike: what else ranks learn from each other by meeting is lost.
+Program without_collectives(const Program& program, const std::vector<std::string>& communicators);
 
 }  // namespace ovl

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,251 +13,16 @@
 #include "program/builder.hpp"
 #include "program/dataflow.hpp"
 #include "schedule/data.hpp"
+#include "schedule/pipeline_stages.hpp"
 
 namespace ovl {
 namespace {
 
 using Kind = PipelineStepKind;
+using Step = PipelineStep;
 
 // Each result is computed into one while the one before it is sent.
 constexpr int outgoing_slots = 2;
-
-// ---- slots ---------------------------------------------------------------------------------------------------------
-
-// Which slot each step's input is in. The slot that has been free for longest is taken, so that a receive can be posted
-// long before its step.
-struct Slots {
-  std::map<std::pair<int, int>, int> activation;  // by chunk and microbatch
-  std::map<std::pair<int, int>, int> gradient;
-  int activations = 0;  // how many there are
-  int gradients = 0;
-};
-
-class FreeList {
- public:
-  explicit FreeList(int count) {
-    for (int i = 0; i < count; ++i) free_.push_back(i);
-  }
-  int take() {
-    require(!free_.empty(), "a stage has slots for what it keeps");
-    const int slot = free_.front();
-    free_.pop_front();
-    return slot;
-  }
-  void give(int slot) { free_.push_back(slot); }
-
- private:
-  std::deque<int> free_;
-};
-
-bool takes_gradient(Kind kind) { return kind == Kind::backward || kind == Kind::backward_input; }
-bool frees(Kind kind) { return kind == Kind::backward || kind == Kind::backward_weight; }
-
-Slots assign_slots(const std::vector<PipelineStep>& steps, int extra) {
-  int kept = 0;
-  int kept_gradients = 0;
-  Slots slots;
-  for (const PipelineStep& step : steps) {
-    if (step.kind == Kind::forward) slots.activations = std::max(slots.activations, ++kept);
-    if (takes_gradient(step.kind)) slots.gradients = std::max(slots.gradients, ++kept_gradients);
-    if (!frees(step.kind)) continue;
-    --kept;
-    --kept_gradients;
-  }
-  slots.activations += extra;
-  slots.gradients += extra;
-  FreeList activations(slots.activations);
-  FreeList gradients(slots.gradients);
-  for (const PipelineStep& step : steps) {
-    const std::pair key(step.chunk, step.microbatch);
-    if (step.kind == Kind::forward) slots.activation[key] = activations.take();
-    if (takes_gradient(step.kind)) slots.gradient[key] = gradients.take();
-    if (!frees(step.kind)) continue;
-    activations.give(slots.activation.at(key));
-    gradients.give(slots.gradient.at(key));
-  }
-  return slots;
-}
-
-// ---- lanes and communicators ---------------------------------------------------------------------------------------
-
-struct Lanes {
-  LaneId compute, receive_forward, send_forward, receive_backward, send_backward;
-};
-
-Lanes make_lanes(ProgramBuilder& p, Waiting waiting) {
-  const auto lane = [&](const char* name, Role role) {
-    return p.lane({.name = name, .role = role, .waiting = waiting});
-  };
-  return {lane("compute", Role::compute), lane("receive_forward", Role::communication),
-          lane("send_forward", Role::communication), lane("receive_backward", Role::communication),
-          lane("send_backward", Role::communication)};
-}
-
-// Neighbours in the ring of stages. Where both of a rank's neighbours shared a communicator with it, sending would wait
-// for receiving; so edges that meet at a rank are of different communicators: even, odd, and the last of an odd ring.
-class Edges {
- public:
-  Edges(ProgramBuilder& p, const PipelineShape& shape, const std::string& transport, int channels)
-      : stages_(shape.stages) {
-    const int edges = shape.chunks > 1 ? stages_ : stages_ - 1;
-    for (const char* direction : {"forward", "backward"}) {
-      std::array<std::vector<std::vector<Rank>>, 3> groups;
-      for (int e = 0; e < edges; ++e) {
-        groups.at(colour(e)).push_back({Rank(e), Rank((e + 1) % stages_)});
-      }
-      for (std::size_t c = 0; c < groups.size(); ++c) {
-        CommId id;
-        if (!groups.at(c).empty())
-          id = p.communicator({fmt::format("{}{}", direction, c), groups.at(c), transport, channels});
-        comms_.push_back(id);
-      }
-    }
-  }
-
-  // Of the edge from a stage to the next, in which the stage is member 0.
-  [[nodiscard]] CommId forward(int stage) const { return comms_.at(colour(stage)); }
-  [[nodiscard]] CommId backward(int stage) const { return comms_.at(3 + colour(stage)); }
-  [[nodiscard]] int before(int stage) const { return (stage + stages_ - 1) % stages_; }
-
- private:
-  [[nodiscard]] std::size_t colour(int edge) const {
-    return edge == stages_ - 1 && stages_ % 2 != 0 ? 2 : static_cast<std::size_t>(edge % 2);
-  }
-  int stages_;
-  std::vector<CommId> comms_;
-};
-
-// ---- stages --------------------------------------------------------------------------------------------------------
-
-struct Buffers {
-  BufferId input, loss_gradient;          // a slice a microbatch, given
-  BufferId activation, gradient;          // received, in slots
-  BufferId activation_out, gradient_out;  // to be sent
-};
-
-// What the steps of a stage compute; everything else is the same for kernels and given durations.
-struct Steps {
-  std::function<void(Dataflow&, int chunk, Slice x, Slice y)> forward;
-  std::function<void(Dataflow&, int chunk, Slice x, Slice dy, Slice dx)> backward;
-  std::function<void(Dataflow&, int chunk, Slice dy, Slice dx)> backward_input;
-  std::function<void(Dataflow&, int chunk, Slice x, Slice dy)> backward_weight;
-  // After a receive, on its lane.
-  std::function<void(Dataflow&, LaneId, Slice)> received;
-  // At the end of a stage.
-  std::function<void(Dataflow&)> finish;
-};
-
-struct Frame {
-  PipelineShape shape;
-  ReceivePosting receive;
-  DType dtype;
-  std::int64_t elements;  // of a slot
-};
-
-void add_stage(ProgramBuilder& p, ClassBuilder rank_class, const Frame& frame, int stage, const Slots& slots,
-               const std::vector<PipelineStep>& steps, const Lanes& lanes, const Edges& edges, const Buffers& buffers,
-               const Steps& work) {
-  const int last_chunk = frame.shape.chunks - 1;
-  const int last_stage = frame.shape.stages - 1;
-  Dataflow flow(p, rank_class);
-  std::optional<std::size_t> computed;  // the latest step's last operation
-  int sent_forward = 0;
-  int sent_backward = 0;
-  const auto slice = [&](BufferId buffer, int slot) { return Slice{buffer, slot * frame.elements, frame.elements}; };
-  const auto receive = [&](LaneId lane, CommId comm, int peer, Slice to) {
-    if (frame.receive == ReceivePosting::late && computed) flow.hold(lane, *computed);
-    flow.add(lane, Exchange{comm, frame.dtype, {{Direction::receive, peer}}}, {}, {to});
-    work.received(flow, lane, to);
-  };
-  const auto send = [&](LaneId lane, CommId comm, int peer, Slice from) {
-    flow.add(lane, Exchange{comm, frame.dtype, {{Direction::send, peer}}}, {from}, {});
-  };
-  for (const PipelineStep& step : steps) {
-    const int chunk = step.chunk;
-    const bool first = stage == 0 && chunk == 0;
-    const bool last = stage == last_stage && chunk == last_chunk;
-    const std::pair key(chunk, step.microbatch);
-    const Slice x = first ? slice(buffers.input, step.microbatch) : slice(buffers.activation, slots.activation.at(key));
-    const Slice y = slice(buffers.activation_out, sent_forward % outgoing_slots);
-    const Slice dx = slice(buffers.gradient_out, sent_backward % outgoing_slots);
-    const auto dy = [&] {
-      return last ? slice(buffers.loss_gradient, step.microbatch) : slice(buffers.gradient, slots.gradient.at(key));
-    };
-    if (step.kind == Kind::forward && !first) {
-      receive(lanes.receive_forward, edges.forward(edges.before(stage)), 0, x);
-    }
-    if (takes_gradient(step.kind) && !last) receive(lanes.receive_backward, edges.backward(stage), 1, dy());
-    switch (step.kind) {
-      case Kind::forward: work.forward(flow, chunk, x, y); break;
-      case Kind::backward: work.backward(flow, chunk, x, dy(), dx); break;
-      case Kind::backward_input: work.backward_input(flow, chunk, dy(), dx); break;
-      case Kind::backward_weight: work.backward_weight(flow, chunk, x, dy()); break;
-    }
-    computed = flow.size() - 1;
-    if (step.kind == Kind::forward) {
-      ++sent_forward;
-      if (!last) send(lanes.send_forward, edges.forward(stage), 1, y);
-    }
-    if (takes_gradient(step.kind)) {
-      ++sent_backward;
-      if (!first) send(lanes.send_backward, edges.backward(edges.before(stage)), 0, dx);
-    }
-  }
-  work.finish(flow);
-  std::move(flow).finish();
-}
-
-// A stage that only computes one kind of step, for every microbatch it has, on whatever lies in the slots.
-void add_solo_stage(ProgramBuilder& p, ClassBuilder rank_class, const Frame& frame, int stage,
-                    const std::vector<PipelineStep>& steps, Kind kind, const Buffers& buffers, const Steps& work) {
-  Dataflow flow(p, rank_class);
-  const auto slot = [&](BufferId buffer) { return Slice{buffer, 0, frame.elements}; };
-  for (const PipelineStep& step : steps) {
-    if (step.kind != Kind::forward) continue;  // each microbatch and chunk has one
-    const bool first = stage == 0 && step.chunk == 0;
-    const bool last = stage == frame.shape.stages - 1 && step.chunk == frame.shape.chunks - 1;
-    const Slice x = slot(first ? buffers.input : buffers.activation);
-    const Slice dy = slot(last ? buffers.loss_gradient : buffers.gradient);
-    const Slice dx = slot(buffers.gradient_out);
-    switch (kind) {
-      case Kind::forward: work.forward(flow, step.chunk, x, slot(buffers.activation_out)); break;
-      case Kind::backward: work.backward(flow, step.chunk, x, dy, dx); break;
-      case Kind::backward_input: work.backward_input(flow, step.chunk, dy, dx); break;
-      case Kind::backward_weight: work.backward_weight(flow, step.chunk, x, dy); break;
-    }
-  }
-  std::move(flow).finish();
-}
-
-// `solo`: every stage only computes steps of this kind, and nothing is sent.
-void add_stages(ProgramBuilder& p, const Frame& frame, Memory memory, const Lanes& lanes, const Edges& edges,
-                const Steps& work, std::optional<Kind> solo = std::nullopt) {
-  const PipelineTable table = pipeline_table(frame.shape);
-  std::vector<Slots> slots;
-  int activations = 0;
-  int gradients = 0;
-  for (const auto& steps : table) {
-    slots.push_back(assign_slots(steps, frame.receive == ReceivePosting::early ? 1 : 0));
-    activations = std::max(activations, slots.back().activations);
-    gradients = std::max(gradients, slots.back().gradients);
-  }
-  const auto buffer = [&](const char* name, int count) {
-    return p.buffer({.name = name, .dtype = frame.dtype, .count = count * frame.elements, .memory = memory});
-  };
-  const Buffers buffers{buffer("input", frame.shape.microbatches), buffer("loss_gradient", frame.shape.microbatches),
-                        buffer("activation", activations),         buffer("gradient", gradients),
-                        buffer("activation_out", outgoing_slots),  buffer("gradient_out", outgoing_slots)};
-  for (int stage = 0; stage < frame.shape.stages; ++stage) {
-    ClassBuilder rank_class = p.ranks(fmt::format("stage{}", stage), {Rank(stage)});
-    if (solo) {
-      add_solo_stage(p, rank_class, frame, stage, table[static_cast<std::size_t>(stage)], *solo, buffers, work);
-      continue;
-    }
-    add_stage(p, rank_class, frame, stage, slots[static_cast<std::size_t>(stage)],
-              table[static_cast<std::size_t>(stage)], lanes, edges, buffers, work);
-  }
-}
 
 // ---- kernels -------------------------------------------------------------------------------------------------------
 
@@ -388,20 +151,25 @@ Program kernel_program(const PipelineSpec& spec, std::optional<Kind> solo) {
                                   (spec.layers.count / parts + 1) * parts));
   }
   ProgramBuilder p(solo ? fmt::format("pipeline:{}", name(*solo)) : "pipeline", spec.shape.stages);
-  const Lanes lanes = make_lanes(p, spec.waiting);
-  const Edges edges(p, spec.shape, spec.transport, spec.channels);
+  const PipelineLanes lanes = pipeline_lanes(p, spec.waiting);
+  const PipelineEdges edges(p, spec.shape, spec.transport, spec.channels);
   const ChunkKernels kernels(p, spec, lanes.compute);
-  const Steps work{.forward = [&](Dataflow& flow, int chunk, Slice x, Slice y) { kernels.forward(flow, chunk, x, y); },
-                   .backward = [&](Dataflow& flow, int chunk, Slice x, Slice dy,
-                                   Slice dx) { kernels.backward(flow, chunk, x, dy, dx); },
-                   .backward_input = [&](Dataflow& flow, int chunk, Slice dy,
-                                         Slice dx) { kernels.backward_input(flow, chunk, dy, dx); },
-                   .backward_weight = [&](Dataflow& flow, int chunk, Slice x,
-                                          Slice dy) { kernels.backward_weight(flow, chunk, x, dy); },
-                   .received = [](Dataflow&, LaneId, Slice) {},
-                   .finish = [&](Dataflow& flow) { kernels.optimizer(flow); }};
-  const Frame frame{spec.shape, spec.receive, spec.dtype, spec.layers.tokens * spec.layers.hidden};
-  add_stages(p, frame, spec.memory, lanes, edges, work, solo);
+  const PipelineWork work{
+      .forward = [&](Dataflow& flow, const Step& s, Slice x, Slice y) { kernels.forward(flow, s.chunk, x, y); },
+      .backward = [&](Dataflow& flow, const Step& s, Slice x, Slice dy,
+                      Slice dx) { kernels.backward(flow, s.chunk, x, dy, dx); },
+      .backward_input = [&](Dataflow& flow, const Step& s, Slice dy,
+                            Slice dx) { kernels.backward_input(flow, s.chunk, dy, dx); },
+      .backward_weight = [&](Dataflow& flow, const Step& s, Slice x,
+                             Slice dy) { kernels.backward_weight(flow, s.chunk, x, dy); },
+      .received = [](Dataflow&, LaneId, Slice) {},
+      .finish = [&](Dataflow& flow) { kernels.optimizer(flow); }};
+  const PipelineFrame frame{.shape = spec.shape,
+                            .receive = spec.receive,
+                            .dtype = spec.dtype,
+                            .elements = spec.layers.tokens * spec.layers.hidden,
+                            .memory = spec.memory};
+  add_stages(p, frame, lanes, edges, work, solo);
   Program program = std::move(p).finish();
   fill_what_is_read(program);
   if (!solo) verify_what_lasts(program);
@@ -468,26 +236,26 @@ StepNames pipeline_step_names(const Program& program, const PipelineShape& shape
 Program pipeline_program(const PipelineWhatIf& what_if) {
   (void)pipeline_table(what_if.shape);
   ProgramBuilder p("pipeline", what_if.shape.stages);
-  const Lanes lanes = make_lanes(p, Waiting::yield);
-  const Edges edges(p, what_if.shape, what_if.transport, 1);
+  const PipelineLanes lanes = pipeline_lanes(p, Waiting::yield);
+  const PipelineEdges edges(p, what_if.shape, what_if.transport, 1);
   const auto share = [&](Seconds of_stage) { return Busy{of_stage / static_cast<double>(what_if.shape.chunks)}; };
-  const Steps work{
-      .forward = [&](Dataflow& flow, int, Slice x,
+  const PipelineWork work{
+      .forward = [&](Dataflow& flow, const Step&, Slice x,
                      Slice y) { flow.add(lanes.compute, share(what_if.forward), {x}, {y}); },
       .backward =
-          [&](Dataflow& flow, int, Slice x, Slice dy, Slice dx) {
+          [&](Dataflow& flow, const Step&, Slice x, Slice dy, Slice dx) {
             flow.add(lanes.compute, share(what_if.backward_input + what_if.backward_weight), {x, dy}, {dx});
           },
-      .backward_input = [&](Dataflow& flow, int, Slice dy,
+      .backward_input = [&](Dataflow& flow, const Step&, Slice dy,
                             Slice dx) { flow.add(lanes.compute, share(what_if.backward_input), {dy}, {dx}); },
       .backward_weight =
-          [&](Dataflow& flow, int, Slice x, Slice dy) {
+          [&](Dataflow& flow, const Step&, Slice x, Slice dy) {
             flow.add(lanes.compute, share(what_if.backward_weight), {x, dy}, {});
           },
       .received = [&](Dataflow& flow, LaneId lane, Slice slot) { flow.add(lane, Busy{what_if.transfer}, {}, {slot}); },
       .finish = [](Dataflow&) {}};
-  const Frame frame{what_if.shape, what_if.receive, DType::f32, 1};
-  add_stages(p, frame, Memory::plain, lanes, edges, work);
+  const PipelineFrame frame{.shape = what_if.shape, .receive = what_if.receive};
+  add_stages(p, frame, lanes, edges, work);
   return std::move(p).finish();
 }
 

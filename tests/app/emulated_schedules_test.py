@@ -43,6 +43,20 @@ class EmulatedSchedules(RunTest):
 
 
 @needs_emulation
+class Steps(unittest.TestCase):
+    def test_cut_in_each_way(self):
+        step = BUILD / "bin" / "overlap-step"
+        small = [*words("--backend cuda --layers gpt2-small:2@8 --scale 0.02 --microbatches 2 --format csv"), *QUICK]
+        for gpus, cut in ((2, "--mode ddp"), (2, "--mode fsdp"), (2, "--tensor 2"), (4, "--tensor 2 --stages 2")):
+            with self.subTest(cut):
+                ran = pair(*small, *words(cut), program=step, gpus=gpus)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                (row,) = rows(ran.stdout)
+                self.assertIn(row["status"], ("ok", "noisy"), row["reason"])
+                self.assertEqual((row["verify"], row["source"]), ("exact+serial", "emulated"))
+
+
+@needs_emulation
 class PipelinesAndOrderings(unittest.TestCase):
     def expect_sound(self, ran, schedules: int) -> None:
         self.assertEqual(ran.returncode, 0, ran.stderr)
