@@ -167,6 +167,10 @@ std::vector<Row> load_table(const fs::path& path, const Schema& schema, const st
   return rows;
 }
 
+bool looks_over_time(const json& provenance) {
+  return provenance.contains("tables") && provenance.at("tables").contains(series_schema().table);
+}
+
 std::string csv_lines(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) text += csv_line(row);
@@ -175,8 +179,11 @@ std::string csv_lines(const std::vector<Row>& rows) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path, const Schema& summary, Descriptor lock)
-    : path_(std::move(path)), summary_schema_(std::make_unique<Schema>(summary)), lock_(std::move(lock)) {
+RunDirectory::RunDirectory(fs::path path, const Schema& summary, bool over_time, Descriptor lock)
+    : path_(std::move(path)),
+      summary_schema_(std::make_unique<Schema>(summary)),
+      over_time_(over_time),
+      lock_(std::move(lock)) {
   reload();
 }
 
@@ -189,7 +196,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const json& provenance, 
   Descriptor lock = take_lock(path);
   require_empty(path);  // another process may have come and gone between
   replace_text(run_file(path), provenance.dump(2) + "\n");
-  return {path, summary, std::move(lock)};
+  return {path, summary, looks_over_time(provenance), std::move(lock)};
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, const Schema& summary, Lock lock) {
@@ -217,7 +224,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, 
     run["resumed"].push_back(provenance.value("run", json::object()));
     replace_text(run_file(path), run.dump(2) + "\n");
   }
-  return {path, summary, std::move(held)};
+  return {path, summary, looks_over_time(provenance), std::move(held)};
 }
 
 bool RunDirectory::finished(const std::string& key, std::int64_t launch) const {
@@ -235,7 +242,9 @@ void RunDirectory::reload() {
   const auto all = [](const Row&) { return true; };
   for (Row& row : load_table(table_file(path_, *summary_schema_), *summary_schema_, all)) finish(std::move(row));
   const auto of_finished_case = [&](const Row& row) { return finished_.count(case_of(row)) != 0; };
-  for (const Schema* schema : {&samples_schema(), &operations_schema()}) {
+  std::vector<const Schema*> schemas{&samples_schema(), &operations_schema()};
+  if (over_time_) schemas.push_back(&series_schema());
+  for (const Schema* schema : schemas) {
     load_table(table_file(path_, *schema), *schema, of_finished_case);
   }
   const auto open = [&](const Schema& schema) {
@@ -245,19 +254,24 @@ void RunDirectory::reload() {
   };
   samples_ = open(samples_schema());
   operations_ = open(operations_schema());
+  if (over_time_) series_ = open(series_schema());
   summary_ = open(*summary_schema_);
 }
 
-void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary) {
+void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary,
+                          const std::vector<Row>& series) {
   const CaseId id = case_of(summary);
   require(finished_.count(id) == 0, "a case is committed once");
   const auto of_this_case = [&](const Row& row) { return case_of(row) == id; };
   require(std::all_of(samples.begin(), samples.end(), of_this_case), "samples are committed with their case");
   require(std::all_of(operations.begin(), operations.end(), of_this_case), "operations are committed with their case");
+  require(std::all_of(series.begin(), series.end(), of_this_case), "a series is committed with its case");
+  require(series.empty() || series_.has_value(), "the run has a table for what happened over time");
   const std::string line = csv_line(summary);
   Row row = parse_row(*summary_schema_, parse_csv(line).front());
 
-  Table* const tables[] = {&samples_, &operations_, &summary_};
+  std::vector<Table*> tables{&samples_, &operations_, &summary_};
+  if (series_) tables.push_back(&*series_);
   for (const Table* table : tables) {
     if (table->file.size() != table->size) {
       throw failure("cannot write " + table->file.path().string(), "another process has changed it",
@@ -267,8 +281,10 @@ void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row
   try {
     samples_.file.append(csv_lines(samples));
     operations_.file.append(csv_lines(operations));
+    if (series_) series_->file.append(csv_lines(series));
     samples_.file.sync();
     operations_.file.sync();
+    if (series_) series_->file.sync();
     summary_.file.append(line);
     summary_.file.sync();
     for (Table* table : tables) table->size = table->file.size();
