@@ -210,7 +210,7 @@ const Bench bench{
               "the model that plays them, and csv holds the fluid line",
               measured},
              {"arrivals", "constant, poisson, or with another seed poisson:7", "constant"},
-             {"backlog", "operations queued at time 0", "20"},
+             {"backlog", "operations queued at time 0", "30"},
              {"lanes", "over how many lanes, a communicator each, the same total is spread: for example 1,2,4", "1"},
              {"duration", "in which arrivals come; auto: 120 times what one operation takes alone", by_itself},
              {"step", "between two points of the series; auto: a 120th of the duration", by_itself},
