@@ -106,6 +106,8 @@ struct Bench {
   std::function<std::vector<CostSeries>(const std::vector<Row>& summary)> series = nullptr;
   // Of a bench that sweeps an option to find its best value: then there is choices.csv. nullopt: none.
   std::optional<SweptOption> sweep = std::nullopt;
+  // Its cases tell what happened over time: then there is series.csv, which is also what csv and json hold.
+  bool over_time = false;
   // What the choices say together, in words; null: nothing.
   std::function<std::string(const std::vector<Row>& choices)> conclusion = nullptr;
   // The axis that says how many ranks a case has. A bench without it has the option --ranks.

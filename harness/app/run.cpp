@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,7 @@ nlohmann::json provenance_of(const Bench& bench, const Options& options, const D
   std::vector<Schema> tables{summary, samples_schema(), operations_schema(), launches_schema()};
   if (bench.series) tables.push_back(fits_schema());
   if (bench.sweep) tables.push_back(choices_schema());
+  if (bench.over_time) tables.push_back(series_schema());
   return collect_provenance({.bench = bench.name,
                              .seed = options.measure.seed,
                              .command_line = options.command_line,
@@ -498,14 +500,18 @@ class Session {
     if (bench_.sweep && !directory_) {
       for (Row& sample : sample_rows(spec, result, context)) samples_.push_back(std::move(sample));
     }
-    if (!directory_) return;
+    std::vector<Row> over_time = series_rows(spec, result, context);
+    if (!directory_) {
+      std::move(over_time.begin(), over_time.end(), std::back_inserter(series_));
+      return;
+    }
     const auto whole = std::find_if(result.instrumented.rbegin(), result.instrumented.rend(),
                                     [&](const auto& replay) { return replay.first == spec.arms.back().name; });
     if (options_.timeline && whole != result.instrumented.rend()) {
       directory_->write_json(timeline_path(spec.key),
                              timeline(result.program, whole->second, {.key = spec.key, .source = context.source}));
     }
-    directory_->commit(sample_rows(spec, result, context), operation_rows(spec, result, context), row);
+    directory_->commit(sample_rows(spec, result, context), operation_rows(spec, result, context), row, over_time);
   }
 
   // Every process starts its own; those of one launch are a world of their own.
@@ -574,6 +580,18 @@ class Session {
     return choice_rows(*bench_.sweep, run.rows("summary"), run.rows("samples"));
   }
 
+  // Of all cases so far, whichever process measured them.
+  [[nodiscard]] std::vector<Row> over_time() const {
+    if (!directory_) return series_;
+    const LoadedRun run = LoadedRun::read(directory_->path(), {"series"});
+    std::vector<Row> rows;
+    for (const Row& loaded : run.rows("series")) {
+      Row& row = rows.emplace_back(series_schema());  // the loaded one's goes with the run
+      for (const Column& column : series_schema().columns) row.set(column.name, loaded.at(column.name));
+    }
+    return rows;
+  }
+
   void write_derived() {
     if (options_.launch_index || (!bench_.series && !bench_.sweep)) return;
     decided(world_, [&] {
@@ -589,6 +607,8 @@ class Session {
     if (options_.format != Format::text) {
       if (options_.fit) {
         print_rows(options_.format, fits_schema(), fits());
+      } else if (bench_.over_time) {
+        print_rows(options_.format, series_schema(), over_time());
       } else {
         print_rows(options_.format, schema_, rows_);
       }
@@ -638,6 +658,7 @@ class Session {
   std::optional<RunDirectory> directory_;  // on process 0
   std::vector<Row> rows_;                  // on process 0
   std::vector<Row> samples_;               // likewise, of a sweep without a run directory
+  std::vector<Row> series_;                // likewise, of what happened over time
   bool tells_rows_ = true;                 // else Google Benchmark does
   UnderWay under_way_;
 };

@@ -39,6 +39,7 @@ struct Description {
   int units = 0;              // SMs of a device, or cores of the process; 0: not known
   Bytes last_level_cache;     // buffers rotate over at least twice this
   Bytes memory;               // what all ranks of this process may allocate together
+  int queue_depth = 0;        // operations that a lane takes before handing it one more waits; 0: no limit is known
   Seconds window;             // shorter operations repeat within one timed window
   std::vector<Fact> facts;    // as loaded: library versions, kernels chosen, cores, topology
   std::vector<Fact> at_open;  // measured when the session opened, so different every time: how well clocks are known

@@ -97,6 +97,7 @@ std::string packed(const Description& d) {
   w.put(d.default_ranks);
   w.put(d.most_ranks);
   w.put(d.units);
+  w.put(d.queue_depth);
   w.put(d.last_level_cache.value());
   w.put(d.memory.value());
   w.put(d.window);
@@ -116,6 +117,7 @@ Description description_of(const std::string& text) {
   d.default_ranks = r.integer();
   d.most_ranks = r.integer();
   d.units = r.integer();
+  d.queue_depth = r.integer();
   d.last_level_cache = Bytes(r.number());
   d.memory = Bytes(r.number());
   d.window = r.seconds();
@@ -493,6 +495,7 @@ Description merged(const std::vector<Description>& parts) {
     at_open.push_back(part.at_open);
     all.most_ranks = std::min(all.most_ranks, part.most_ranks);
     all.units = std::min(all.units, part.units);
+    all.queue_depth = std::min(all.queue_depth, part.queue_depth);
     all.last_level_cache = std::max(all.last_level_cache, part.last_level_cache);
     all.memory = std::min(all.memory, part.memory);
     all.window = std::max(all.window, part.window);

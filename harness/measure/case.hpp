@@ -29,6 +29,7 @@ struct Tuning {
   std::int64_t repeats = 1;      // operations of each kind in one timed window
   std::int64_t comm_repeat = 1;  // operations of communication, where a case counts both sides apart (CaseSpec::tune)
   std::int64_t cover = 1;        // and how many times more a covering side has to do than it was first given
+  Seconds comm_time{0};          // of one operation of communication alone; 0: not measured yet
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
@@ -42,6 +43,8 @@ struct CaseArm {
   std::optional<Role> covering;
   // Replayed once more with stamps around every operation, for operations.csv.
   bool instrumented = false;
+  // Every replay is recorded operation by operation, and this notes in its sample what they tell. null: spans tell all.
+  std::function<void(const Program& arm, const Tuning& tuning, const Timings& timings, Sample& sample)> read = nullptr;
 };
 
 // Of each lane in an instrumented replay, at most as many operations go to operations.csv and the timeline, unless the
@@ -62,6 +65,8 @@ struct ArmMedians {
   std::function<Seconds(std::string_view arm)> compute_span;
   // Of role_time(): from the latest start of a role on any rank to its latest end.
   std::function<Seconds(std::string_view arm, Role role)> role_time;
+  // Of what an arm's reader noted under this name.
+  std::function<double(std::string_view arm, std::string_view name)> value = nullptr;
 };
 
 // A column of the bench's own with its interval, <column>_low and <column>_high, bootstrapped over rounds.
@@ -117,6 +122,8 @@ struct CaseSpec {
   // The bench's own columns: asked for, and derived from the result (only for rows with numbers).
   std::vector<std::pair<std::string, Value>> asked;
   std::function<std::vector<std::pair<std::string, Value>>(const Summary&)> derive;
+  // Rows of series.csv but for their case: what was seen over time, in every used round. null: nothing.
+  std::function<std::vector<Row>(const Summary&, std::span<const Sample> used)> over_time = nullptr;
   // The row in words; null: those of the overlap (metrics/verdict.hpp).
   std::function<std::string(const Summary&)> words;
 };

@@ -190,6 +190,17 @@ std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, 
   return rows;
 }
 
+std::vector<Row> series_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
+  if (!spec.over_time || !result.has_numbers()) return {};
+  std::vector<Sample> used;
+  for (std::size_t i = 0; i < result.samples.size(); ++i) {
+    if (result.used[i]) used.push_back(result.samples[i]);
+  }
+  std::vector<Row> rows = spec.over_time(result.summary, used);
+  for (Row& row : rows) row.set("key", spec.key).set("launch", context.launch).set("source", context.source);
+  return rows;
+}
+
 Row summary_row(const Schema& schema, const CaseSpec& spec, const CaseResult& result, const RowContext& context) {
   Row row(schema);
   row.set("key", spec.key).set("bench", context.bench).set("launch", context.launch);

@@ -23,6 +23,8 @@ struct RowContext {
 
 std::vector<Row> sample_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context);
 std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context);
+// Of a case that tells what happened over time (CaseSpec::over_time); else none.
+std::vector<Row> series_rows(const CaseSpec& spec, const CaseResult& result, const RowContext& context);
 Row summary_row(const Schema& schema, const CaseSpec& spec, const CaseResult& result, const RowContext& context);
 
 }  // namespace ovl

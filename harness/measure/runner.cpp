@@ -333,6 +333,7 @@ Tuning Runner::tune(const CaseSpec& spec) {
   const bool covers =
       std::any_of(spec.arms.begin(), spec.arms.end(), [](const CaseArm& arm) { return arm.covering.has_value(); });
   Tuning tuning;
+  Seconds comm_time(0);
   for (int pass = 0; pass < passes; ++pass) {
     const Program program = place(spec.build(tuning), spec.placement);
     const std::vector<Program> arms{project(program, Arm::compute), project(program, Arm::comm)};
@@ -348,6 +349,7 @@ Tuning Runner::tune(const CaseSpec& spec) {
       }
       window[a] = median(steps);
     }
+    if (window[1] > 0) comm_time = Seconds(window[1]) / static_cast<double>(tuning.repeats);
     const Tuning next = spec.tune ? spec.tune(tuning, Seconds(window[0]), Seconds(window[1]), options_.window)
                         : covers || !does_work(arms[0])
                             ? tuned_to_cover(tuning, window[0], window[1], options_.window)
@@ -358,6 +360,8 @@ Tuning Runner::tune(const CaseSpec& spec) {
     }
     tuning = next;
   }
+  // Not before: while tuning, no program depends on it.
+  tuning.comm_time = comm_time;
   return tuning;
 }
 
@@ -461,7 +465,11 @@ bool Runner::measure_round(const CaseSpec& spec, Ready& ready, int round, CaseRe
     const Seconds began = clock_.now();
     std::int64_t slot = round;
     do {
-      Sample sample = observe(ready.arms[arm], replay(*ready.prepared, arm, ready.arms[arm], slot));
+      const auto& read = spec.arms[arm].read;
+      const Timings timings =
+          replay(*ready.prepared, arm, ready.arms[arm], slot, read ? Recording::operations : Recording::spans);
+      Sample sample = observe(ready.arms[arm], timings);
+      if (read) read(ready.arms[arm], result.summary.tuning, timings, sample);
       sample.block = static_cast<int>(result.blocks.size());
       sample.round = round;
       sample.position = position;

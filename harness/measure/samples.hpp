@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -28,6 +29,13 @@ struct RankSample {
   BytesPerSecond pace = unknown_pace;  // of its streams, read and written, while they ran; NaN without any
 };
 
+// How far a queue is at a moment: its backlog is what was submitted and has not completed.
+struct QueuePoint {
+  Seconds time;  // after the origin
+  std::int64_t submitted = 0;
+  std::int64_t completed = 0;
+};
+
 // One replay of one arm. Times are of the whole window.
 struct Sample {
   int block = 0;
@@ -43,6 +51,9 @@ struct Sample {
   // seen.
   std::optional<Role> covering;
   std::optional<bool> covered;
+  // Of an arm that is read operation by operation (CaseArm::read).
+  std::vector<std::pair<std::string, double>> values;  // by name
+  std::vector<QueuePoint> queue;
 };
 
 Sample observe(const Program& program, const Timings& timings);

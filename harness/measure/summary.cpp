@@ -88,6 +88,12 @@ double compute_span_of(const Sample& s) { return widest_span(s, Role::compute).v
 double compute_of(const Sample& s) { return role_time(s, Role::compute).value(); }
 double communication_of(const Sample& s) { return role_time(s, Role::communication).value(); }
 
+// What the reader of its arm noted under the name.
+double noted(const Sample& s, const std::string& name) {
+  const auto found = std::find_if(s.values.begin(), s.values.end(), [&](const auto& v) { return v.first == name; });
+  return found == s.values.end() ? unknown : found->second;
+}
+
 ArmTimes arm_times(const Rounds& rounds, std::span<const std::size_t> which, std::int64_t repeats) {
   const auto time = [&](Arm arm) { return Seconds(rounds.median_of(name(arm), which) / static_cast<double>(repeats)); };
   return {time(Arm::compute), time(Arm::comm), time(Arm::serial), time(Arm::overlapped)};
@@ -244,12 +250,24 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
   const Rounds spans(used, compute_span_of);
   const Rounds compute(used, compute_of);
   const Rounds communication(used, communication_of);
+  std::map<std::string, Rounds, std::less<>> values;
+  for (const Sample& s : used) {
+    for (const auto& [name, value] : s.values) {
+      if (values.contains(name)) continue;
+      values.emplace(name, Rounds(used, [&name = name](const Sample& other) { return noted(other, name); }));
+    }
+  }
   const auto over = [&](std::span<const std::size_t> which) {
     return statistic({.step = [&](std::string_view arm) { return Seconds(steps.median_of(arm, which)); },
                       .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); },
                       .role_time =
                           [&](std::string_view arm, Role role) {
                             return Seconds((role == Role::compute ? compute : communication).median_of(arm, which));
+                          },
+                      .value =
+                          [&](std::string_view arm, std::string_view name) {
+                            const auto rounds = values.find(name);
+                            return rounds == values.end() ? unknown : rounds->second.median_of(arm, which);
                           }});
   };
   return {over(steps.all()), interval_over(steps.size(), over, {.resamples = resamples, .seed = seed})};

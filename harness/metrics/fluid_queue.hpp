@@ -20,6 +20,9 @@ using WorkUnits = Quantity<WorkUnitsTag, double>;
 using WorkUnitsPerSecond = Quantity<WorkUnitsPerSecondTag, double>;
 
 constexpr WorkUnits operator*(WorkUnitsPerSecond rate, Seconds time) { return WorkUnits(rate.value() * time.value()); }
+constexpr WorkUnitsPerSecond operator/(WorkUnits amount, Seconds time) {
+  return WorkUnitsPerSecond(amount.value() / time.value());
+}
 constexpr Seconds operator/(WorkUnits amount, WorkUnitsPerSecond rate) {
   return Seconds(amount.value() / rate.value());
 }

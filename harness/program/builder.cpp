@@ -82,6 +82,13 @@ Program ProgramBuilder::finish() && {
   return std::move(program_);
 }
 
+OpId ClassBuilder::submit(Seconds not_before, LaneId lane, Work work, std::vector<Slice> reads,
+                          std::vector<Slice> writes) {
+  const OpId id = body(lane, std::move(work), std::move(reads), std::move(writes));
+  builder_->program_.classes[index_].body.back().not_before = not_before;
+  return id;
+}
+
 OpId ClassBuilder::prologue(LaneId lane, Work work, std::vector<Slice> reads, std::vector<Slice> writes) {
   return add(&RankClass::prologue, lane, std::move(work), std::move(reads), std::move(writes));
 }

@@ -54,6 +54,9 @@ class ClassBuilder {
   // The role is the lane's.
   OpId prologue(LaneId lane, Work work, std::vector<Slice> reads, std::vector<Slice> writes);
   OpId body(LaneId lane, Work work, std::vector<Slice> reads = {}, std::vector<Slice> writes = {});
+  // Submitted that long after the origin, and no earlier. Such times do not decrease in issue order.
+  OpId submit(Seconds not_before, LaneId lane, Work work, std::vector<Slice> reads = {},
+              std::vector<Slice> writes = {});
   OpId epilogue(LaneId lane, Work work);
 
   // Everything issued on `first` so far finishes before anything issued on `then` from here on. Returns the event.

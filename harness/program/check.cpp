@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -260,6 +261,35 @@ void check_events(const Program& program, const RankClass& c, std::vector<Findin
         add(op, fmt::format("it lasts until e{}, which nothing records", until.value));
       }
     }
+  }
+}
+
+// ---- submission ----------------------------------------------------------------------------------------------------
+
+// One submitter a rank, in issue order: it cannot go back in time.
+void check_submissions(const Program& program, const RankClass& c, std::vector<Finding>& findings) {
+  const auto add = [&](const Operation& op, const std::string& what) {
+    findings.push_back({FindingKind::shape, fmt::format("{} of class {}: {}", label(program, op), c.name, what)});
+  };
+  for (const auto* part : {&c.prologue, &c.epilogue}) {
+    for (const Operation& op : *part) {
+      if (op.not_before) add(op, "only what is in the body is submitted at a time");
+    }
+  }
+  const Operation* last = nullptr;
+  for (const Operation& op : c.body) {
+    if (!op.not_before) continue;
+    const Seconds time = *op.not_before;
+    if (is_ordering(op.work)) add(op, "only work is submitted at a time, what orders it goes with it");
+    if (!(time >= Seconds(0)) || !std::isfinite(time.value())) {
+      add(op, fmt::format("it is to be submitted {} s after the origin", time.value()));
+      continue;
+    }
+    if (last != nullptr && time < *last->not_before) {
+      add(op, fmt::format("it is to be submitted after {} s, and %{}, which is issued before it, after {} s",
+                          time.value(), last->id.value, last->not_before->value()));
+    }
+    last = &op;
   }
 }
 
@@ -547,6 +577,7 @@ std::vector<Finding> check(const Program& program) {
       for (const Operation& op : *part) check_shapes(program, ranks, c, op, findings);
     }
     check_events(program, c, findings);
+    check_submissions(program, c, findings);
   }
   if (!findings.empty()) return findings;  // the checks below rely on shapes and events
   for (const RankClass& c : program.classes) check_races(program, c, findings);

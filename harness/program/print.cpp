@@ -63,6 +63,7 @@ void print_part(std::string& out, const Program& program, std::string_view part,
     const Lane& lane = program.lanes.at(op.lane.index());
     out += fmt::format("    %{} @{} {}", op.id.value, lane.name, describe(op));
     if (op.role != lane.role) out += fmt::format(" role={}", name(op.role));  // as in a serial arm
+    if (op.not_before) out += fmt::format(" not_before={} s", op.not_before->value());
     if (!op.reads.empty()) out += " <- " + slices_text(program, op.reads);
     if (!op.writes.empty()) out += " -> " + slices_text(program, op.writes);
     out += '\n';

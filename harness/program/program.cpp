@@ -43,6 +43,12 @@ bool is_ordering(const Work& work) {
          std::holds_alternative<HostSync>(work);
 }
 
+bool submitted_over_time(const Program& program) {
+  return std::any_of(program.classes.begin(), program.classes.end(), [](const RankClass& c) {
+    return std::any_of(c.body.begin(), c.body.end(), [](const Operation& op) { return op.not_before.has_value(); });
+  });
+}
+
 EventId lasts_until(const Work& work) {
   if (const auto* occupy = std::get_if<Occupy>(&work)) return occupy->until;
   if (const auto* stream = std::get_if<Stream>(&work)) return stream->until;

@@ -5,11 +5,13 @@
 // a backend replays them. There are no loops, branches or allocations in a program: sizes are numbers.
 //
 // Order within a rank: operations of one lane run in issue order; a `wait` holds its lane until the event's `record`
-// has fired; `host_sync` holds everything issued after it until everything issued before it has finished; the parts
-// (prologue, body, epilogue) are separated by a full join. Between ranks only collectives and exchanges meet.
+// has fired; `host_sync` holds everything issued after it until everything issued before it has finished; what has a
+// time `not_before` holds everything issued after it, and itself, until then; the parts (prologue, body, epilogue) are
+// separated by a full join. Between ranks only collectives and exchanges meet.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -215,6 +217,8 @@ struct Operation {
   Work work;
   std::vector<Slice> reads;
   std::vector<Slice> writes;
+  // After the origin: the rank submits it then, not earlier, and what is issued later not before it. Nothing: at once.
+  std::optional<Seconds> not_before = std::nullopt;
 };
 
 struct RankClass {
@@ -255,6 +259,9 @@ struct Program {
 [[nodiscard]] std::string_view kind_name(const Work& work);
 // record, wait and host_sync order others and do no work of their own.
 [[nodiscard]] bool is_ordering(const Work& work);
+
+// Whether some operation of the body has a time before which it is not submitted: then a replay is live.
+[[nodiscard]] bool submitted_over_time(const Program& program);
 
 // The event that ends the work; invalid: it ends by itself.
 [[nodiscard]] EventId lasts_until(const Work& work);

@@ -168,6 +168,10 @@ std::vector<Row> load_table(const fs::path& path, const Schema& schema, const st
   return rows;
 }
 
+bool looks_over_time(const json& provenance) {
+  return provenance.contains("tables") && provenance.at("tables").contains(series_schema().table);
+}
+
 std::string csv_lines(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) text += csv_line(row);
@@ -176,8 +180,11 @@ std::string csv_lines(const std::vector<Row>& rows) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path, const Schema& summary, Descriptor lock)
-    : path_(std::move(path)), summary_schema_(std::make_unique<Schema>(summary)), lock_(std::move(lock)) {
+RunDirectory::RunDirectory(fs::path path, const Schema& summary, bool over_time, Descriptor lock)
+    : path_(std::move(path)),
+      summary_schema_(std::make_unique<Schema>(summary)),
+      over_time_(over_time),
+      lock_(std::move(lock)) {
   reload();
 }
 
@@ -190,7 +197,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const json& provenance, 
   Descriptor lock = take_lock(path);
   require_empty(path, whole);  // another process may have come and gone between
   replace_text(run_file(path), provenance.dump(2) + "\n");
-  return {path, summary, std::move(lock)};
+  return {path, summary, looks_over_time(provenance), std::move(lock)};
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, const Schema& summary, Lock lock) {
@@ -218,7 +225,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const json& provenance, 
     run["resumed"].push_back(provenance.value("run", json::object()));
     replace_text(run_file(path), run.dump(2) + "\n");
   }
-  return {path, summary, std::move(held)};
+  return {path, summary, looks_over_time(provenance), std::move(held)};
 }
 
 bool RunDirectory::finished(const std::string& key, std::int64_t launch) const {
@@ -238,6 +245,7 @@ void RunDirectory::reload() {
   const auto of_finished_case = [&](const Row& row) { return finished_.count(case_of(row)) != 0; };
   const std::vector<Row> samples = load_table(table_file(path_, samples_schema()), samples_schema(), of_finished_case);
   load_table(table_file(path_, operations_schema()), operations_schema(), of_finished_case);
+  if (over_time_) load_table(table_file(path_, series_schema()), series_schema(), of_finished_case);
   if (const std::string wrong = inconsistency(rows_, samples); !wrong.empty()) {
     throw failure("summary.csv and samples.csv of " + path_.string() + " do not go together", wrong,
                   "put back what was changed, or name another --out");
@@ -249,19 +257,24 @@ void RunDirectory::reload() {
   };
   samples_ = open(samples_schema());
   operations_ = open(operations_schema());
+  if (over_time_) series_ = open(series_schema());
   summary_ = open(*summary_schema_);
 }
 
-void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary) {
+void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary,
+                          const std::vector<Row>& series) {
   const CaseId id = case_of(summary);
   require(finished_.count(id) == 0, "a case is committed once");
   const auto of_this_case = [&](const Row& row) { return case_of(row) == id; };
   require(std::all_of(samples.begin(), samples.end(), of_this_case), "samples are committed with their case");
   require(std::all_of(operations.begin(), operations.end(), of_this_case), "operations are committed with their case");
+  require(std::all_of(series.begin(), series.end(), of_this_case), "a series is committed with its case");
+  require(series.empty() || series_.has_value(), "the run has a table for what happened over time");
   const std::string line = csv_line(summary);
   Row row = parse_row(*summary_schema_, parse_csv(line).front());
 
-  Table* const tables[] = {&samples_, &operations_, &summary_};
+  std::vector<Table*> tables{&samples_, &operations_, &summary_};
+  if (series_) tables.push_back(&*series_);
   for (const Table* table : tables) {
     if (table->file.size() != table->size) {
       throw failure("cannot write " + table->file.path().string(), "another process has changed it",
@@ -271,8 +284,10 @@ void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row
   try {
     samples_.file.append(csv_lines(samples));
     operations_.file.append(csv_lines(operations));
+    if (series_) series_->file.append(csv_lines(series));
     samples_.file.sync();
     operations_.file.sync();
+    if (series_) series_->file.sync();
     summary_.file.append(line);
     summary_.file.sync();
     for (Table* table : tables) table->size = table->file.size();

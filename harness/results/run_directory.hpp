@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run directory holds run.json, samples.csv, operations.csv, summary.csv and what is derived from them.
+// A run directory holds run.json, samples.csv, operations.csv, where a bench looks over time series.csv, summary.csv,
+// and what is derived from them.
 //
-// A case is the unit of commit: its samples and operations are written and synced first, then its row of summary.csv.
-// Without that row the case never happened. So whatever kills the process, at any moment, the files hold every
-// finished case, and resume() drops what a dying process left half written.
+// A case is the unit of commit: its samples, operations and series are written and synced first, then its row of
+// summary.csv. Without that row the case never happened. So whatever kills the process, at any moment, the files hold
+// every finished case, and resume() drops what a dying process left half written.
 //
 // One process at a time writes: the directory is locked. A parent that holds the lock may start processes that write
 // in its place, one after the other (Lock::inherited); reload() then shows it what they committed.
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -49,9 +51,11 @@ class RunDirectory {
   // summary.csv as it stands, in the order of commits, those of earlier processes included.
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
-  // One finished case: `summary` is its row, every row of `samples` and `operations` carries its key and launch.
-  // Throws Error(failure), for example on a full disk; the cases committed before stay readable.
-  void commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary);
+  // One finished case: `summary` is its row, every row of `samples`, `operations` and `series` carries its key and
+  // launch. `series` only where the provenance has that table. Throws Error(failure), for example on a full disk; the
+  // cases committed before stay readable.
+  void commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary,
+              const std::vector<Row>& series = {});
 
   // Reads the tables again after another process of this run has written, and drops what it left half written. Throws
   // as resume() where they cannot be read or do not go together.
@@ -69,14 +73,16 @@ class RunDirectory {
     std::int64_t size = 0;  // bytes of committed rows: where the file must end when the next case comes
   };
 
-  RunDirectory(std::filesystem::path path, const Schema& summary, Descriptor lock);
+  RunDirectory(std::filesystem::path path, const Schema& summary, bool over_time, Descriptor lock);
   void finish(Row row);
 
   std::filesystem::path path_;
   std::unique_ptr<const Schema> summary_schema_;  // rows_ point to it, wherever this object moves
+  bool over_time_;
   Descriptor lock_;
   Table samples_;
   Table operations_;
+  std::optional<Table> series_;
   Table summary_;
   std::vector<Row> rows_;
   std::set<std::pair<std::string, std::int64_t>> finished_;

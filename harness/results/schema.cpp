@@ -184,6 +184,30 @@ const Schema& operations_schema() {
   return schema;
 }
 
+const Schema& series_schema() {
+  static const Schema schema{
+      "series",
+      1,
+      {
+          real("time_s", "s", "since the queue began"),
+          real("backlog", "1", "submitted and not completed, in operations"),
+          real("growth_rate", "1/s",
+               "fluid: arrivals - services a second; replay: slope of the line through its backlog"),
+          real("drain_time_s", "s",
+               "fluid: empty from then on, inf: never; replay: first empty then, no field: not seen"),
+          real("submitted", "1", "operations so far, those queued at time 0 among them"),
+          real("completed", "1", "operations so far"),
+          real("fluid_backlog", "1", "what the fluid line says of the time"),
+          real("output_rate", "1/s", "fluid: what completes a second at the time; no field in a replay"),
+          text("kind", "fluid: the closed form; replay: what a replay did"),
+          integer("round", "1", "of the replay; no field: the closed form"),
+          text("key", "the case"),
+          integer("launch", "1", "index of the process launch"),
+          text("source", "measured, model or emulated: what kind of numbers the case holds"),
+      }};
+  return schema;
+}
+
 const Schema& fits_schema() {
   static const Schema schema = [] {
     std::vector<Column> c{

@@ -21,6 +21,9 @@ Schema summary_schema(const std::vector<Column>& own);
 // One row for each operation of the instrumented pass, the first ones of each lane (measure/runner.hpp).
 const Schema& operations_schema();
 
+// What happened over time: a queue's backlog at a moment of a replay, or of its fluid (measure/queue.hpp).
+const Schema& series_schema();
+
 // What a collective costs as a model: one row for each series, method and segment (stats/fit.hpp).
 const Schema& fits_schema();
 

@@ -20,6 +20,7 @@ FIGURES = sorted(
         *("bus_bandwidth", "cost_fit", "fabric_map", "idle_loaded"),
         *("bucket_curve", "bucket_timeline", "prefetch", "tiles"),
         *("ordering", "pipeline"),
+        "backlog",
     ]
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import synthetic
+import synthetic_queue
 
 from overlap_plots.load import RunError, load_run, read_run
 
@@ -79,6 +80,13 @@ def test_only_plain_finite_numbers_are_numbers(run_directory: Path, text: str) -
     synthetic.write(run_directory, "summary", rows)
     expected = f'summary.csv:3: column t_step: got "{text}", expected a real number (s) or an empty field'
     assert problem(run_directory) == expected
+
+
+def test_only_a_time_that_may_never_come_is_infinite(tmp_path: Path) -> None:
+    run = synthetic_queue.build(tmp_path / "run")
+    assert load_run(run).tables["series"].frame["drain_time_s"].tolist().count(math.inf) == 9
+    (run / "series.csv").write_text((run / "series.csv").read_text().replace("\n0,4,1,inf", "\n0,inf,1,inf", 1))
+    assert problem(run) == 'series.csv:2: column backlog: got "inf", expected a real number or an empty field'
 
 
 def test_what_is_no_run_directory_is_said_in_one_line(tmp_path: Path) -> None:

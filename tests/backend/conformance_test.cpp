@@ -640,6 +640,44 @@ TEST_P(BackendConformance, OperationsAreReadyWhenTheirPredecessorsEnded) {
   }
 }
 
+TEST_P(BackendConformance, WhatHasATimeIsNotSubmittedBeforeNorWhatIsIssuedAfterIt) {
+  constexpr Seconds clocks = milliseconds(2);  // what two of them may be apart
+  ProgramBuilder p("timed", 2);
+  const LaneId first = p.lane({.name = "first", .role = Role::communication});
+  const LaneId second = p.lane({.name = "second"});
+  p.world("world", GetParam().transport, 1, GetParam().progress);
+  ClassBuilder all = p.all_ranks();
+  const OpId at_once = all.body(first, Busy{milliseconds(1)});
+  const OpId timed = all.submit(milliseconds(40), first, Busy{milliseconds(60)});
+  const OpId after_it = all.body(second, Busy{milliseconds(1)});
+  const OpId meanwhile = all.submit(milliseconds(60), first, Busy{milliseconds(1)});
+  const Program program = std::move(p).finish();
+  if (!backend_->supports(program).ok()) GTEST_SKIP() << backend_->supports(program).reason;
+  const auto prepared = prepare(*backend_, program);
+  for (const auto& [launch, text] : EnumNames<Launch>::table) {
+    SCOPED_TRACE(text);
+    const Timings t = prepared->run(0, {.launch = launch, .recording = Recording::operations});
+    for (const OperationTiming& o : t.operations) {
+      if (o.op == at_once) {
+        EXPECT_GE(o.end, milliseconds(1) - clocks);
+      }
+      if (o.op == timed || o.op == after_it) {
+        EXPECT_GE(o.enqueued, milliseconds(40) - clocks);
+        EXPECT_GE(o.end, milliseconds(41) - clocks);
+      }
+      if (o.op == meanwhile) {
+        EXPECT_GE(o.enqueued, milliseconds(60) - clocks);
+        EXPECT_GE(o.end - o.enqueued, Seconds(0)) << "it waits behind what takes until 100 ms";
+        EXPECT_GE(o.end, milliseconds(101) - clocks);
+      }
+    }
+    EXPECT_GE(t.step(), milliseconds(101) - clocks);
+  }
+  const std::vector<Fact> facts = prepared->observed();
+  EXPECT_TRUE(std::any_of(facts.begin(), facts.end(),
+                          [](const Fact& f) { return f.name == "launch_mode" && f.value == "live"; }));
+}
+
 TEST_P(BackendConformance, AnEmptyArmHasATimeAndNoLanesWork) {
   ProgramBuilder p("empty", 2);
   p.lane({.name = "compute"});

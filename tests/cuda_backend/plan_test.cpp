@@ -59,7 +59,7 @@ TEST(Plan, HasOneStepForEachOperationInIssueOrder) {
   EXPECT_EQ(rank.lanes[0].first_work, 0U);
   EXPECT_EQ(rank.lanes[0].last_work, 0U);
   EXPECT_EQ(rank.lanes[1].first_work, 3U);
-  EXPECT_FALSE(plan.host_syncs);
+  EXPECT_FALSE(plan.live);
 }
 
 TEST(Plan, OfAProcessHasItsRanksOnly) {
@@ -246,7 +246,20 @@ TEST(Plan, RegistersWhatCommunicatorsTouchAndNothingPlain) {
 
 TEST(Plan, HostSyncsMakeItLive) {
   const Program program = place(sample::ddp(), parse_placement("global_sync"));
-  EXPECT_TRUE(plan_of(program).host_syncs);
+  EXPECT_TRUE(plan_of(program).live);
+}
+
+TEST(Plan, TimesOfSubmissionMakeItLive) {
+  ProgramBuilder p("timed", 2);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  ClassBuilder all = p.all_ranks();
+  all.body(lane, Busy{Seconds(1)});
+  all.submit(Seconds(3), lane, Busy{Seconds(1)});
+  const Plan plan = plan_of(std::move(p).finish());
+  EXPECT_TRUE(plan.live);
+  EXPECT_TRUE(plan.ranks[0].timed);
+  EXPECT_EQ(plan.ranks[0].steps[0].not_before, std::nullopt);
+  EXPECT_EQ(plan.ranks[0].steps[1].not_before, Seconds(3));
 }
 
 TEST(Plan, StartsAreToldByAllRanksOrNone) {

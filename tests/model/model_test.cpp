@@ -478,6 +478,45 @@ TEST(Model, ALiveLaunchHandsOverOneAfterAnother) {
   EXPECT_NEAR(live.operations[2].enqueued.value() * 1e6, 15, 1e-9);
 }
 
+// Two operations of 1 s on one lane, due at once and after 3 s, one of 2 s on another lane that is issued last.
+Program timed() {
+  TwoLanes t;
+  t.all.body(t.comm, Busy{Seconds(1)});
+  t.all.submit(Seconds(3), t.comm, Busy{Seconds(1)});
+  t.all.body(t.compute, Busy{Seconds(2)});
+  return std::move(t.p).finish();
+}
+
+TEST(Model, WhatHasATimeIsNotSubmittedBeforeNorWhatIsIssuedAfterIt) {
+  const Timings t = recorded(timed(), {});
+  EXPECT_EQ(find(t, 0, OpId(0)).end, Seconds(1));
+  EXPECT_EQ(find(t, 1, OpId(1)).enqueued, Seconds(3));
+  EXPECT_EQ(find(t, 1, OpId(1)).start, Seconds(3));
+  EXPECT_EQ(find(t, 1, OpId(2)).enqueued, Seconds(3));
+  EXPECT_EQ(t.step(), Seconds(5));
+}
+
+TEST(Model, ABusyLaneServesWhatWasSubmittedMeanwhile) {
+  TwoLanes t;
+  t.all.body(t.comm, Busy{Seconds(4)});
+  t.all.submit(Seconds(3), t.comm, Busy{Seconds(1)});
+  const Timings timings = recorded(std::move(t.p).finish(), {});
+  EXPECT_EQ(find(timings, 0, OpId(1)).enqueued, Seconds(3));
+  EXPECT_EQ(find(timings, 0, OpId(1)).start, Seconds(4));
+}
+
+TEST(Model, SubmittingOverTimeIsLiveInAllArmsOfACase) {
+  model::Rates rates = machine();
+  rates.launch = milliseconds(500);
+  const Program program = timed();
+  EXPECT_EQ(find(recorded(program, rates), 0, OpId(1)).enqueued, Seconds(3.5)) << "due at 3 s, then handed over";
+  TwoLanes t;
+  t.all.body(t.comm, Busy{Seconds(1)});
+  const auto backend = open_model(rates);
+  const auto prepared = backend->prepare({std::move(t.p).finish(), program}, Data::random, 1);
+  EXPECT_EQ(prepared->run(0, {}).step(), Seconds(1.5)) << "asked for gated";
+}
+
 // ---- costs ---------------------------------------------------------------------------------------------------------
 
 std::vector<Rank> ranks(int n) {

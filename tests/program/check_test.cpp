@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "program/builder.hpp"
@@ -710,6 +711,47 @@ TEST(Check, AHostSyncHoldsWhatIsIssuedAfterIt) {
   EXPECT_THAT(texts(false), IsEmpty());
   EXPECT_THAT(texts(true), ElementsAre(AllOf(StartsWith("deadlock: no lane can go on: ranks {0} at %0"),
                                              HasSubstr("ranks {0} at %1 host_sync @compute"))));
+}
+
+// ---- submission ----------------------------------------------------------------------------------------------------
+
+TEST(Check, TimesOfSubmissionDoNotDecrease) {
+  TwoRanks two;
+  ClassBuilder all = two.builder.all_ranks();
+  all.submit(Seconds(2), two.left, Busy{Seconds(1)});
+  all.body(two.right, Busy{Seconds(1)});  // without a time: after what was issued before it
+  all.submit(Seconds(2), two.left, Busy{Seconds(1)});
+  EXPECT_THAT(two.findings(), IsEmpty());
+
+  TwoRanks back;
+  ClassBuilder rank = back.builder.all_ranks();
+  rank.submit(Seconds(2), back.left, Busy{Seconds(1)});
+  rank.submit(Seconds(1.5), back.right, Busy{Seconds(1)});
+  EXPECT_THAT(back.findings(),
+              ElementsAre("shape: %1 busy 1 s @right of class all: it is to be submitted after 1.5 s, and %0, which is "
+                          "issued before it, after 2 s"));
+}
+
+TEST(Check, ATimeOfSubmissionIsFiniteAndNotNegative) {
+  for (const double time : {-1.0, std::nan(""), HUGE_VAL}) {
+    TwoRanks two;
+    two.builder.all_ranks().submit(Seconds(time), two.left, Busy{Seconds(1)});
+    EXPECT_THAT(two.findings(),
+                ElementsAre(StartsWith("shape: %0 busy 1 s @left of class all: it is to be submitted ")))
+        << time;
+  }
+}
+
+TEST(Check, OnlyWorkOfTheBodyIsSubmittedAtATime) {
+  TwoRanks two;
+  ClassBuilder all = two.builder.all_ranks();
+  all.prologue(two.left, Fill{}, {}, {two.in()});
+  all.order(two.left, two.right);
+  Program program = std::move(two.builder).finish();
+  program.classes[0].prologue[0].not_before = Seconds(1);
+  program.classes[0].body[1].not_before = Seconds(1);
+  EXPECT_THAT(found(program), ElementsAre(HasSubstr("only what is in the body is submitted at a time"),
+                                          HasSubstr("wait e0 @right of class all: only work is submitted at a time")));
 }
 
 }  // namespace

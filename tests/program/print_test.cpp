@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/print.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -90,6 +91,13 @@ TEST(Print, DescribesOneOperation) {
             "stream until e3 pace=2500000000 workers=4");
 }
 
+TEST(Print, ATimeStandsBehindWhatIsSubmittedThen) {
+  ProgramBuilder p("timed", 1);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  p.all_ranks().submit(Seconds(0.25), lane, Busy{Seconds(0.5)});
+  EXPECT_THAT(print(std::move(p).finish()), testing::HasSubstr("\n    %0 @comm busy 0.5 s not_before=0.25 s\n"));
+}
+
 TEST(Print, RanksAreRuns) {
   const auto text = [](const std::vector<int>& values) {
     return describe(std::vector<Rank>(values.begin(), values.end()));
@@ -153,6 +161,7 @@ std::map<std::string, std::function<void(Program&)>> mutations() {
   on("operation.lane", 5, [](Operation& op) { op.lane = LaneId(0); });
   on("operation.role", 5, [](Operation& op) { op.role = Role::compute; });
   on("operation.work", 5, [](Operation& op) { op.work = Elementwise{}; });
+  on("operation.not_before", 5, [](Operation& op) { op.not_before = Seconds(0); });
   on("operation.reads", 5, [](Operation& op) { op.reads.clear(); });
   on("operation.writes", 5, [](Operation& op) { op.writes.clear(); });
   on("operation.reads and writes", 5, [](Operation& op) { std::swap(op.reads, op.writes); });

@@ -337,5 +337,16 @@ TEST(Projection, OfOneRoleTheOtherArmHasNothingLeft) {
       IsEmpty());
 }
 
+TEST(Projection, ArmsKeepTheTimesOfSubmission) {
+  ProgramBuilder p("timed", 1);
+  const LaneId lane = p.lane({.name = "comm", .role = Role::communication});
+  p.all_ranks().submit(Seconds(0.25), lane, Busy{Seconds(0.5)});
+  const Program program = std::move(p).finish();
+  for (const Arm arm : {Arm::empty, Arm::comm, Arm::serial, Arm::overlapped}) {
+    EXPECT_TRUE(submitted_over_time(project(program, arm))) << name(arm);
+  }
+  EXPECT_FALSE(submitted_over_time(project(program, Arm::compute)));
+}
+
 }  // namespace
 }  // namespace ovl

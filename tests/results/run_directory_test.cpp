@@ -59,6 +59,22 @@ Case make_case(const std::string& key, std::int64_t launch = 0, std::int64_t rep
   return c;
 }
 
+// Of a bench that looks over time.
+json with_series() {
+  json p = provenance();
+  p["tables"]["series"] = {{"version", 1}};
+  return p;
+}
+
+std::vector<Row> series_of(const std::string& key) {
+  std::vector<Row> rows;
+  for (const double time : {0.0, 0.5}) {
+    rows.emplace_back(series_schema());
+    rows.back().set("key", key).set("launch", std::int64_t{0}).set("time_s", time).set("backlog", 4.0);
+  }
+  return rows;
+}
+
 void commit(RunDirectory& run, const Case& c) { run.commit(c.samples, c.operations, c.row); }
 
 std::vector<std::string> keys(const std::vector<Row>& rows) {
@@ -517,6 +533,33 @@ TEST_F(RunDirectoryTest, ADirectoryThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(kind, ErrorKind::failure);
   EXPECT_THAT(text, AllOf(StartsWith("cannot create " + path_.string() + ": "),
                           EndsWith("; name a directory that you may write to with --out")));
+}
+
+// ---- over time -----------------------------------------------------------------------------------------------------
+
+TEST_F(RunDirectoryTest, WhatHappenedOverTimeIsCommittedWithItsCase) {
+  {
+    RunDirectory run = RunDirectory::create(path_, with_series(), summary());
+    const Case c = make_case("a");
+    run.commit(c.samples, c.operations, c.row, series_of("a"));
+  }
+  // Of a case that died before its summary row was there.
+  std::string torn = read_text(path_ / "series.csv");
+  for (const Row& row : series_of("b")) torn += csv_line(row);
+  replace_text(path_ / "series.csv", torn + "0.5,4");
+  RunDirectory run = RunDirectory::resume(path_, with_series(), summary());
+  EXPECT_THAT(column(path_ / "series.csv", series_schema(), "key"), ElementsAre("a", "a"));
+  const Case c = make_case("b");
+  run.commit(c.samples, c.operations, c.row, series_of("b"));
+  EXPECT_THAT(column(path_ / "series.csv", series_schema(), "time_s"), ElementsAre("0", "0.5", "0", "0.5"));
+}
+
+TEST_F(RunDirectoryTest, OtherRunsHaveNoSeries) {
+  RunDirectory run = create();
+  const Case c = make_case("a");
+  EXPECT_THROW(run.commit(c.samples, c.operations, c.row, series_of("a")), std::logic_error);
+  commit(run, c);
+  EXPECT_FALSE(fs::exists(path_ / "series.csv"));
 }
 
 }  // namespace

@@ -73,10 +73,10 @@ void Case::allocate() {
   const int compute_sms = comm_sms_ == 0 ? 0 : session_.rank(0).partitions.at(comm_sms_)->sms(Role::compute);
   for (const Program& arm : arms_) {
     plans_.push_back(make_plan(arm, comms_, session_.first(), static_cast<int>(local_ranks_), compute_sms));
-    host_syncs_ = host_syncs_ || plans_.back().host_syncs;
+    live_ = live_ || plans_.back().live;
   }
   // One mode for all arms of a case.
-  for (Plan& plan : plans_) plan.host_syncs = host_syncs_;
+  for (Plan& plan : plans_) plan.live = live_;
   session_.on_workers(local_ranks_, [&](std::size_t r) { ranks_[r]->make_events(plans_, r); });
 }
 
@@ -274,8 +274,8 @@ std::vector<Fact> Case::observed() const {
   std::vector<Fact> facts = {{"layout", layout},
                              {"devices", devices},
                              {"emulated", emulated ? "1" : "0"},
-                             {"gate", host_syncs_ ? "live" : std::string(name(session_.rank(0).gate.kind()))},
-                             {"launch_mode", host_syncs_ ? "live" : ""},
+                             {"gate", live_ ? "live" : std::string(name(session_.rank(0).gate.kind()))},
+                             {"launch_mode", live_ ? "live" : ""},
                              {"partial", partial_ ? "1" : "0"},
                              {"algorithm", fmt::format("{}", fmt::join(chosen, "; "))},
                              {"workspace_bytes", std::to_string(workspace.value())},

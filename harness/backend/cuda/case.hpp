@@ -50,7 +50,7 @@ class Case final : public Prepared {
   const Group* align_ = nullptr;
   std::vector<Registration> registrations_;
   Observed seen_;
-  bool host_syncs_ = false;
+  bool live_ = false;  // some arm can only be
   bool partial_ = false;
 };
 

@@ -67,7 +67,8 @@ class RankPlanner {
  private:
   template <class Action>
   Step& append(const Operation& op, Action action) {
-    out_.steps.push_back({.op = op.id, .lane = op.lane, .action = std::move(action)});
+    if (op.not_before) plan_.live = out_.timed = true;
+    out_.steps.push_back({.op = op.id, .lane = op.lane, .action = std::move(action), .not_before = op.not_before});
     return out_.steps.back();
   }
 
@@ -161,7 +162,7 @@ class RankPlanner {
     step.source_moment = record->second.moment;
   }
   void add(const Operation& op, const HostSync&) {
-    plan_.host_syncs = true;
+    plan_.live = true;
     append(op, SyncStep{});
   }
   void add(const Operation& op, const auto&) {

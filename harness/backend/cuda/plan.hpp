@@ -99,7 +99,8 @@ struct Step {
   std::variant<GemmStep, CollectiveStep, StagedStep, ProxyStep, ExchangeStep, CopyStep, BusyStep, OccupyStep,
                StreamStep, AddStep, RecordStep, WaitStep, SyncStep>
       action;
-  std::optional<std::size_t> began;  // the event that fires when this work starts
+  std::optional<Seconds> not_before = std::nullopt;  // the host hands it over so long after the origin
+  std::optional<std::size_t> began;                  // the event that fires when this work starts
   // Wait: the step whose completion (or start) its event tells.
   std::optional<std::size_t> source;
   Moment source_moment = Moment::completion;
@@ -126,6 +127,7 @@ struct RankPlan {
   std::size_t events = 0;
   std::size_t words = 0;           // that end what stays
   std::vector<int> report_blocks;  // of each report
+  bool timed = false;              // some step has a time
 };
 
 struct Plan {
@@ -133,7 +135,7 @@ struct Plan {
   std::vector<GemmShape> shapes;
   std::vector<GroupKey> groups;  // the same on every process, in the order in which they are made
   std::vector<Role> lane_roles;
-  bool host_syncs = false;  // only live
+  bool live = false;  // only so: the host waits within it, for lanes (host_sync) or for the clock
   bool starts_agree = false;
   bool graph = false;
 };

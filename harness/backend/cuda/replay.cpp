@@ -76,6 +76,7 @@ class Player {
                "cudaLaunchKernelExC (marker)");
     });
     record(rank_.origin, root(), "cudaEventRecord (origin)");
+    if (plan_.timed && !replay_.warm_up) await_origin();
     if (graph != nullptr) {
       in_graph_ = true;
       const std::int64_t handed_over = host_now();
@@ -128,7 +129,7 @@ class Player {
       stamps_.steps.assign(plan_.steps.size(), {});
     }
     const Graph* graph = replay_.plan.graph && !replay_.warm_up ? captured() : nullptr;
-    if (replay_.plan.ranks.size() > 1 || replay_.align != nullptr || each_) {
+    if (replay_.plan.ranks.size() > 1 || replay_.align != nullptr || each_ || plan_.timed) {
       rank_.clock.measure(root(), clock_rounds, replay_.stop);
     }
     if (replay_.options.evict) {
@@ -176,6 +177,7 @@ class Player {
           *std::find_if(plan_.lanes.begin(), plan_.lanes.end(), [&](const LaneSpan& s) { return s.lane == step.lane; });
       LaneState& lane = on_.lane(step.lane);
       if (replay_.stop.raised()) throw aborted();
+      if (step.not_before && !replay_.warm_up) await(*step.not_before);
       if (!capturing_) lane.enqueued.store(step.op.value, std::memory_order_relaxed);
       if (span.first_work == i) stamp(lane.start, step.lane);
       if (each_ && !capturing_) stamps_.steps[i].enqueued = host_now();
@@ -396,6 +398,24 @@ class Player {
     }
   }
 
+  // Submissions count from the origin, not from when it was handed over.
+  void await_origin() {
+    wait_for([&] { return complete(rank_.origin.get()); });
+    began_ = marked();
+  }
+  // The origin on the host's clock, once it is over.
+  [[nodiscard]] std::int64_t marked() const {
+    auto* marker = reinterpret_cast<kernels::Stamp*>(rank_.marker.host());
+    const std::atomic_ref<std::uint64_t> stamp(marker->nanoseconds);
+    return rank_.clock.relation().to_host(stamp.load(std::memory_order_acquire));
+  }
+
+  // By the clock alone: looking at events meanwhile would disturb what they measure.
+  void await(Seconds after_origin) {
+    const std::int64_t due = began_ + std::llround(after_origin.value() * 1e9);
+    wait_for([&] { return host_now() >= due; });
+  }
+
   // Which operations are known to have finished, by the events that are there anyway. Those of steps that this replay
   // has not handed over would tell of an earlier one, and so would those in a graph that has not got to them.
   void note_progress() {
@@ -424,9 +444,7 @@ class Player {
   }
 
   void read() {
-    auto* marker = reinterpret_cast<kernels::Stamp*>(rank_.marker.host());
-    const std::atomic_ref<std::uint64_t> stamp(marker->nanoseconds);
-    stamps_.origin = rank_.clock.relation().to_host(stamp.load(std::memory_order_acquire));
+    stamps_.origin = marked();
     stamps_.joined = between(rank_.origin, rank_.joined);
     for (const LaneSpan& span : plan_.lanes) {
       if (!span.first_work) continue;
@@ -458,6 +476,7 @@ class Player {
   bool each_;
   bool capturing_ = false;
   bool in_graph_ = false;
+  std::int64_t began_ = 0;               // the origin on the host's clock, where steps have times
   bool free_ = false;                    // the gate is open: CUDA's queues drain
   std::vector<std::int64_t> pending_;    // by lane, behind the gate
   std::size_t handed_over_ = 0;          // steps of this replay

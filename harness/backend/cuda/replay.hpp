@@ -28,6 +28,8 @@ namespace ovl::cuda {
 // Operations that may be pending on one stream behind a closed gate. CUDA's queues hold about a thousand, after which
 // the call that adds one more blocks; what lies behind the gate would then never be complete.
 inline constexpr std::int64_t queue_limit = 512;
+// Collectives that fill such a queue, each with the events that join NCCL's own streams (queued_by).
+inline constexpr int collectives_in_queue = 1024 / 4;
 // Captured graphs that a case keeps for one rank; beyond it the oldest goes.
 inline constexpr std::size_t most_graphs = 64;
 

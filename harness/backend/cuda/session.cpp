@@ -180,6 +180,7 @@ Description Session::describe() const {
   d.default_ranks = all_ranks_;
   d.most_ranks = all_ranks_;
   d.units = devices_.front().sms;
+  d.queue_depth = collectives_in_queue;
   d.window = window;
   for (const Device& device : devices_) {
     d.last_level_cache = std::max(d.last_level_cache, device.l2);
@@ -316,7 +317,7 @@ Session::Recorded Session::replay(const Plan& plan, std::size_t arm, const std::
                                   const std::vector<const Group*>& groups, const Group* align,
                                   const ReplayOptions& options, bool warm_up) {
   if (stop_.raised()) throw stopped_error();
-  const bool gated = options.launch == Launch::gated && !plan.host_syncs && !warm_up;
+  const bool gated = options.launch == Launch::gated && !plan.live && !warm_up;
   const bool traced = options.recording == Recording::operations && trace_.available() && !plan.graph && !warm_up;
   Replay replay{.plan = plan,
                 .arm = arm,

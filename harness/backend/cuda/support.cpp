@@ -300,6 +300,9 @@ std::string unsupported_reason(const Program& program, const Capabilities& here)
   }
   if (program.graph && host_syncs)
     return "the host cannot take part in a graph: global_sync and graph exclude each other";
+  if (program.graph && submitted_over_time(program)) {
+    return "a graph is handed over as one: what is submitted over time and graph exclude each other";
+  }
   if (std::string reason = order_reason(program); !reason.empty()) return reason;
   if (std::string reason = partition_reason(program, here); !reason.empty()) return reason;
   if (std::string reason = residency_reason(program, here); !reason.empty()) return reason;

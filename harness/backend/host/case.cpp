@@ -113,6 +113,9 @@ Case::Case(Session& session, std::vector<Program> arms, Data data, std::uint64_t
   }
   const Carriers carriers = session_.carriers();
   for (const Program& arm : arms_) plans_.push_back(make_plan(arm, first_, cores, helper_cores, arenas_, carriers));
+  // One mode for all arms of a case.
+  const bool live = std::any_of(arms_.begin(), arms_.end(), submitted_over_time);
+  for (const auto& plan : plans_) plan->live = live;
   for (std::size_t r = 0; r < arenas_.size(); ++r) {
     const Rank rank(first_.index() + r);
     fill_jobs_.push_back({{rank.value, 0, 0}, cores[r][used[0]], [this, rank] { fill(rank); }});
@@ -120,12 +123,12 @@ Case::Case(Session& session, std::vector<Program> arms, Data data, std::uint64_t
   const bool crowded =
       takes_turns ? session_.cores().size() < static_cast<std::size_t>(sharing) : layout.oversubscribed;
   observed_ = {{"layout", layout.text}, {"oversubscribed", crowded ? "1" : "0"}, {"waiting", waiting_of(first)}};
+  if (live || neighbours != nullptr) observed_.push_back({"launch_mode", "live"});
   if (neighbours == nullptr) {
     observed_.push_back({"channels", std::to_string(most_channels(first))});
   } else {
     observed_.push_back({"path", short_version(neighbours->library().version())});
     observed_.push_back({"progress", progress_name(progress)});
-    observed_.push_back({"launch_mode", "live"});
   }
   reset();
 }

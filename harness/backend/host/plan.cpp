@@ -2,6 +2,7 @@
 #include "backend/host/plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -136,10 +137,20 @@ class RankPlanner {
   // away after are not part of it.
   void add(const Operation& op, const auto& work) {
     Track& t = track(op.lane);
+    const std::optional<std::size_t> until = append_until(t, op);
     append_work(t, op, work);
     std::size_t last = t.steps.size() - 1;
     while (t.steps[last].op != op.id) --last;
-    placed_.push_back({op.id, op.lane, PlacedOp::Order::work, &t, began_, last, placed_.size(), posted_});
+    placed_.push_back({op.id, op.lane, PlacedOp::Order::work, &t, began_, last, placed_.size(), posted_, until, due_});
+  }
+
+  // Lanes have no submitter: each looks itself at when what is next on it is due, as one that submits in issue order
+  // would have it.
+  std::optional<std::size_t> append_until(Track& t, const Operation& op) {
+    if (op.not_before) due_ = std::max(due_, static_cast<Stamp>(std::llround(op.not_before->value() * 1e9)));
+    if (!op.not_before && due_ == 0) return std::nullopt;
+    append(t, OpId(), false, UntilStep{due_});
+    return t.steps.size() - 1;
   }
 
   // Work begins here: the records of its start fire, so whoever waits for them starts later than it.
@@ -420,6 +431,7 @@ class RankPlanner {
   std::map<CommId, std::uint32_t> turns_;
   std::map<CommId, Signal*> turn_signals_;
   std::uint32_t join_count_ = 0;
+  Stamp due_ = 0;                      // of the latest work
   std::size_t began_ = 0;              // the first step of the latest work
   std::optional<std::size_t> posted_;  // and where the library was called for it
   std::vector<PlacedOp> placed_;

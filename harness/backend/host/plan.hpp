@@ -100,6 +100,10 @@ struct RecordStep {
   Signal* signal = nullptr;
   std::uint32_t position = 0;
 };
+// The lane looks at the clock until this long after the origin: submitted then.
+struct UntilStep {
+  Stamp due = 0;
+};
 struct WaitStep {
   Signal* signal = nullptr;
   std::uint32_t position = 0;
@@ -114,7 +118,7 @@ struct Step {
   OpId op;            // the operation that it is part of; invalid: bookkeeping of ours
   bool work = false;  // it does the operation's work, rather than order others
   std::variant<GemmStep, CollectiveStep, ExchangeStep, PostStep, CompleteStep, CopyStep, BusyStep, OccupyStep,
-               StreamStep, AddStep, RecordStep, WaitStep, JoinStep>
+               StreamStep, AddStep, RecordStep, UntilStep, WaitStep, JoinStep>
       action;
 };
 
@@ -148,8 +152,10 @@ struct PlacedOp {
   const Track* track = nullptr;
   std::size_t first_step = 0;
   std::size_t last_step = 0;
-  std::size_t source = 0;                // wait: the index of its record; itself where there is none
-  std::optional<std::size_t> post_step;  // the library's call returned at the end of this step
+  std::size_t source = 0;                                // wait: the index of its record; itself where there is none
+  std::optional<std::size_t> post_step;                  // the library's call returned at the end of this step
+  std::optional<std::size_t> until_step = std::nullopt;  // before it: where the lane waited for its time
+  Stamp due = 0;                                         // which is so long after the origin
 };
 
 struct Plan {
@@ -160,7 +166,8 @@ struct Plan {
   std::vector<std::vector<PlacedOp>> operations;  // of this process's ranks
   std::vector<Role> lane_roles;
   int first_rank = 0;
-  int ranks = 0;  // of this process
+  int ranks = 0;      // of this process
+  bool live = false;  // some arm of the case is submitted over time
 };
 
 // The communicators' state, kept for the session: the same name, members and channels are the same communicator.

@@ -107,6 +107,12 @@ struct Player {
     }
   }
   void operator()(const RecordStep& s) const { set(*s.signal, s.position); }
+  void operator()(const UntilStep& s) const {
+    for (int look = 0; now() < replay.opened + s.due; ++look) {
+      if (replay.stop.raised()) throw Stopped{};
+      look_again(waiter.waiting, look);
+    }
+  }
   void operator()(const WaitStep& s) const { wait(*s.signal, s.position); }
   void operator()(const JoinStep& s) const {
     set(*s.own, s.position);
@@ -205,6 +211,12 @@ void append_operations(const std::vector<PlacedOp>& placed, int rank, Stamp zero
                        std::vector<OperationTiming>& out) {
   std::map<LaneId, Stamp> lane_ready;  // when everything so far on the lane had finished
   for (const PlacedOp& p : placed) lane_ready.emplace(p.lane, origin);
+  // A lane that was busy at the time did not look: then the operation was in its queue from that time on.
+  const auto enqueued = [&](const PlacedOp& p) {
+    if (!p.until_step) return opened;
+    const auto& [looked, left] = p.track->step_times[*p.until_step];
+    return looked < opened + p.due ? left : opened + p.due;
+  };
   const auto start_of = [](const PlacedOp& p) { return p.track->step_times[p.first_step].first; };
   const auto end_of = [](const PlacedOp& p) { return p.track->step_times[p.last_step].second; };
   for (const PlacedOp& p : placed) {
@@ -220,7 +232,7 @@ void append_operations(const std::vector<PlacedOp>& placed, int rank, Stamp zero
     out.push_back({.rank = Rank(rank),
                    .op = p.op,
                    .lane = p.lane,
-                   .enqueued = at(zero, opened),
+                   .enqueued = at(zero, enqueued(p)),
                    .ready = at(zero, ready),
                    .start = at(zero, start_of(p)),
                    .end = at(zero, end_of(p)),

@@ -234,6 +234,10 @@ Support Session::supports(const Program& program) const {
     return {std::to_string(program.ranks) + " ranks: the host backend places 1 to " + std::to_string(most_ranks)};
   }
   if (program.lanes.empty()) return {"the program has no lane"};
+  if (neighbours_ != nullptr && submitted_over_time(program) && progress_of(program).mode != ProgressMode::thread) {
+    return {"progress " + progress_name(progress_of(program)) +
+            ": what is submitted over time needs a lane that looks at the clock: type --progress thread"};
+  }
   for (const Lane& lane : program.lanes) {
     if (lane.priority != Priority::normal) return {"host threads of one process share one priority"};
     if (lane.partition == Partition::siblings) {
@@ -306,7 +310,8 @@ Timings Session::replay(const std::shared_ptr<Plan>& plan, bool shared_cores, co
     throw failure("the host backend is stopped", "a replay was aborted or failed before", "start a new process");
   }
   ReplayOptions how = options;
-  if (neighbours_ != nullptr) how.launch = Launch::live;  // the library is called within the window
+  // Over MPI the library is called within the window.
+  if (neighbours_ != nullptr || plan->live) how.launch = Launch::live;
   Replay replay(how, ++replays_, plan->tracks.size(), stop_);
   replay.shared_cores = shared_cores;
   if (plan->progress) {

@@ -29,24 +29,29 @@ Error no_data() { return failure("the model moves no data", "it predicts times o
 class ModelPrepared final : public Prepared {
  public:
   ModelPrepared(std::vector<Program> arms, const model::Rates& rates) : arms_(std::move(arms)), rates_(rates) {
-    for (const Program& arm : arms_) plan(arm, Launch::gated);
+    live_ = std::any_of(arms_.begin(), arms_.end(), submitted_over_time);
+    for (const Program& arm : arms_) plan(arm, mode(Launch::gated));
   }
 
   void reset() override {}
   Timings run(std::size_t arm, const ReplayOptions& options) override {
-    return plan(arms_.at(arm), options.launch).play(options.recording);
+    return plan(arms_.at(arm), mode(options.launch)).play(options.recording);
   }
   [[nodiscard]] std::vector<double> contents(BufferId, Rank, int) const override { throw no_data(); }
   [[nodiscard]] std::uint64_t fingerprint(BufferId, Rank, int) const override { throw no_data(); }
   [[nodiscard]] std::vector<Fact> observed() const override {
-    const model::Plan& last = plans_.at({&arms_.back(), Launch::gated});
+    const model::Plan& last = plans_.at({&arms_.back(), mode(Launch::gated)});
     return {{"layout", fmt::format("virtual: {} of {} ranks played{}", last.players(), arms_.back().ranks, left_out())},
             {"oversubscribed", "0"},
             {"channels", last.comm_units() > 0 ? std::to_string(last.comm_units()) : ""},
-            {"path", last.how()}};
+            {"path", last.how()},
+            {"launch_mode", live_ ? "live" : ""}};
   }
 
  private:
+  // One for all arms of a case: what is submitted over time is so by a host that is part of it.
+  [[nodiscard]] Launch mode(Launch asked) const { return live_ ? Launch::live : asked; }
+
   // What could slow both sides and is not known, so that the prediction is that much too good.
   [[nodiscard]] std::string left_out() const {
     if (rates_.name.empty()) return {};
@@ -66,6 +71,7 @@ class ModelPrepared final : public Prepared {
 
   std::vector<Program> arms_;
   model::Rates rates_;
+  bool live_ = false;
   std::map<std::pair<const Program*, Launch>, model::Plan> plans_;
 };
 

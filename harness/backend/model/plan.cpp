@@ -224,6 +224,7 @@ class PlanBuilder {
     std::vector<LaneState> lanes(program_.lanes.size());
     std::vector<Preds> recorded(program_.events.size());
     Index host = -1;  // where the host stands
+    timed_ = false;
     auto& played = plan_.operations_.emplace_back();
     for (const Operation& op : c.body) {
       LaneState& lane = lanes[op.lane.index()];
@@ -248,7 +249,7 @@ class PlanBuilder {
         }
         host = sync;
       } else {
-        const Index handed = hand_over(host);
+        const Index handed = hand_over(op, host);
         const Index node = add_work(p, op);
         for (const Index before : lane.after) graph_.after(before, node);
         follow_on_communicator(p, op, node);
@@ -286,9 +287,23 @@ class PlanBuilder {
     preds = {node};
   }
 
-  // The host hands over one operation after another; -1: everything before the clock starts.
-  Index hand_over(Index& host) {
-    if (!live_ || rates_.launch.value() <= 0) return -1;
+  // The host hands over one operation after another, none before its time; -1: everything before the clock starts.
+  Index hand_over(const Operation& op, Index& host) {
+    if (op.not_before) {
+      const Index due = graph_.operation();
+      const Index members[] = {due};
+      graph_.flow(op.not_before->value(), members);
+      if (host >= 0) {
+        const Index both = graph_.operation();
+        graph_.after(host, both);
+        graph_.after(due, both);
+        host = both;
+      } else {
+        host = due;
+      }
+      timed_ = true;
+    }
+    if (rates_.launch.value() <= 0 || !live_) return timed_ ? host : -1;
     const Index node = graph_.operation();
     const Index members[] = {node};
     graph_.flow(rates_.launch.value(), members);
@@ -520,7 +535,8 @@ class PlanBuilder {
   const Program& program_;
   const Rates& rates_;
   bool live_;
-  double pace_ = 1;  // of the player under construction
+  double pace_ = 1;     // of the player under construction
+  bool timed_ = false;  // likewise: its host has waited for a time
   Where where_;
   Graph graph_;
   std::vector<std::size_t> player_of_;  // by rank

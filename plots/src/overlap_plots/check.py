@@ -39,10 +39,13 @@ def check_run(directory: Path) -> tuple[list[str], list[Problem]]:
     ):
         return said, problems
     said.append(_check_rows(summary, problems))
-    for name in ("samples", "operations", "launches"):
+    for name in ("samples", "operations", "series", "launches"):
         if name in run.tables:
             said.append(_check_keys(name, run.tables[name], summary, problems))
     said.append(_check_numbers(run, summary, problems))
+    series = run.tables.get("series")
+    if series is not None and "growth_rate" in summary.frame:
+        said.append(_check_queues(series, summary, problems))
     return said, problems
 
 
@@ -161,6 +164,35 @@ def _compare_slowdowns(row: pd.Series[Any], expected: pd.Series[Any], line: int,
             text = f"{_text(want)}, as samples.csv gives"
             problems.append(Problem("summary.csv", line, f"{side}_slowdown", _text(got), text))
     return compared
+
+
+def _check_queues(series: Table, summary: Table, problems: list[Problem]) -> str:
+    """Slopes and drain times of overlap-queue, computed again from the backlog over time."""
+    if _lacks(series, derive.QUEUE, problems):
+        return "recomputed from series.csv: nothing, it lacks columns"
+    replays = derive.queue_replays(series.frame)
+    of_cases = dict(list(replays.groupby(level=["key", "launch"])))
+    numbers = 0
+    for (key, _, round_), row in replays.iterrows():
+        numbers += 1
+        if not _same(float(row["growth_rate"]), float(row["slope"]), float(row["largest"])):
+            got = f'{_text(row["growth_rate"])} in round {round_:.0f} of "{key}"'
+            problems.append(Problem("series.csv", 0, "growth_rate", got, f"{_text(row['slope'])}, as its points give"))
+    for line, (_, row) in zip(summary.lines, summary.frame.iterrows(), strict=True):
+        of_case = of_cases.get((row["key"], row["launch"]))
+        if row["status"] not in ("ok", "noisy") or of_case is None:
+            continue
+        for column in ("growth_rate", "drain_time"):
+            want, got = float(of_case[column].median(skipna=False)), float(row[column])
+            numbers += 1
+            if not _same(got, want, abs(want)):
+                expected = f"{_text(want)}, as series.csv gives"
+                problems.append(Problem("summary.csv", line, column, _text(got), expected))
+    return f"recomputed from series.csv: {_count(numbers, 'number')} of {_count(len(replays), 'replay')}"
+
+
+def _same(got: float, want: float, scale: float) -> bool:
+    return (math.isnan(want) and math.isnan(got)) or abs(got - want) <= TOLERANCE * scale
 
 
 def _check_samples(samples: Table, problems: list[Problem]) -> None:

@@ -293,6 +293,34 @@ def covered_slowdowns(samples: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+# What a point of a queue's replay says.
+QUEUE = ["key", "launch", "round", "kind", "time_s", "backlog", "growth_rate", "drain_time_s"]
+
+
+def queue_replays(series: pd.DataFrame) -> pd.DataFrame:
+    """Indexed by (key, launch, round) of overlap-queue: ``growth_rate`` and ``drain_time`` as its replay says, and
+    ``slope``, computed again: of the least squares line through the backlog until it is first empty; NaN for fewer than
+    three points. ``largest`` is the size to which rounding is held: the largest backlog over the time of the points."""
+    rows: dict[Any, dict[str, float]] = {}
+    for replay, points in series[series["kind"] == "replay"].groupby(["key", "launch", "round"], sort=False):
+        drain = float(points["drain_time_s"].iloc[0])
+        counted = points if math.isnan(drain) else points[points["time_s"] <= drain]
+        time, backlog = (counted[name].to_numpy(dtype=float) for name in ("time_s", "backlog"))
+        slope = largest = math.nan
+        if len(counted) >= 3:
+            centred = time - time.mean()
+            slope = float(centred @ (backlog - backlog.mean()) / (centred @ centred))
+            largest = float(max(backlog.max(), 1.0) / (time.max() - time.min()))
+        rows[replay] = {
+            "growth_rate": float(points["growth_rate"].iloc[0]),
+            "drain_time": drain,
+            "slope": slope,
+            "largest": largest,
+        }
+    index = pd.MultiIndex.from_tuples(list(rows), names=["key", "launch", "round"])
+    return pd.DataFrame(list(rows.values()), index=index, columns=["growth_rate", "drain_time", "slope", "largest"])
+
+
 def speedup_bound(ratio: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The most that overlap can give at r = t_comm / t_compute: (1 + r) / max(1, r)."""
     bound: np.ndarray[Any, Any] = (1 + ratio) / np.maximum(1, ratio)

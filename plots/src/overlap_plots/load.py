@@ -23,10 +23,12 @@ import pandas as pd
 
 SCHEMA_VERSION = 1
 _NEWER = {"fits": 2}  # tables whose later version only adds columns
-TABLES = ("summary", "samples", "operations", "launches", "fits", "choices")
+TABLES = ("summary", "samples", "operations", "series", "launches", "fits", "choices")
 
 # What a C++ or Python writer prints for a finite number; no nan, inf, hexadecimal or underscore.
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# Times that may never come: there infinity is a number.
+_MAY_BE_NEVER = ("drain_time_s", "fluid_drain_time")
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
@@ -268,7 +270,7 @@ def _typed(
     pattern, kind = (_INTEGER, "an integer") if column.type == "integer" else (_REAL, "a real number")
     values = np.full(len(texts), math.nan)
     for row, text in enumerate(texts):
-        if pattern.fullmatch(text):
+        if pattern.fullmatch(text) or (text == "inf" and column.name in _MAY_BE_NEVER):
             values[row] = float(text)
         elif text:
             unit = f" ({column.unit})" if column.unit not in ("", "1") else ""
