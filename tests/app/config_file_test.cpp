@@ -38,7 +38,8 @@ TEST(ConfigFile, NamesTheLineAndTheKey) {
             "VALUE");
   EXPECT_EQ(complaint("ranks = 2\n\n# again\nranks = 4\n"),
             "the configuration file run.toml has the key ranks twice: in line 4 and in line 1; keep one of them");
-  EXPECT_THAT(complaint("out = \"runs\n"), testing::HasSubstr("in line 1 a text of out has no end; write \" behind it"));
+  EXPECT_THAT(complaint("out = \"runs\n"),
+              testing::HasSubstr("in line 1 a text of out has no end; write \" behind it"));
   EXPECT_THAT(complaint("ranks =\n"), testing::HasSubstr("ranks has no value"));
   EXPECT_THAT(complaint("ranks = 2 3\n"), testing::HasSubstr("something follows the value of ranks"));
   EXPECT_THAT(complaint("ranks 2\n"), testing::HasSubstr("there is no key = value; write for example ranks = 2"));

@@ -75,8 +75,7 @@ TEST(Choices, SayWhichValuesHaveNoNumbers) {
   const std::vector<Row> rows = choice_rows(option(), sweep.summary, sweep.samples);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(text(rows[0], "values"), "2");
-  EXPECT_EQ(text(rows[0], "verdict"),
-            "tensor exposes least; 25MiB exposes more; not among them: all (unsupported)");
+  EXPECT_EQ(text(rows[0], "verdict"), "tensor exposes least; 25MiB exposes more; not among them: all (unsupported)");
 }
 
 // Five rounds that scatter make no interval of 95 %, whatever their resamples say.

@@ -248,8 +248,8 @@ TEST(Delimited, WhatIsNoNumberOfRanksAndNoKnownCollectiveIsTold) {
 }
 
 TEST(Formats, NumbersThatNoCollectiveHasAreUnreadableAndSayWhy) {
-  const Imported result = read(
-      "bytes,seconds\n9223372036854775807,1\n4611686018427387904,1\n1024,1e300\n1024,1000000\n1024,1e-13\n");
+  const Imported result =
+      read("bytes,seconds\n9223372036854775807,1\n4611686018427387904,1\n1024,1e300\n1024,1000000\n1024,1e-13\n");
   EXPECT_EQ(result.rows[0].status, RowStatus::unreadable);
   EXPECT_EQ(result.rows[0].reason, "9223372036854775807 bytes are more bytes than any memory has: at most 2^62");
   EXPECT_EQ(result.rows[1].status, RowStatus::ok);
