@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -121,12 +122,20 @@ void keep_first_step(Timings& timings, const Program& program, std::int64_t step
   });
 }
 
+// Whether a median that is known has no interval, because of too few rounds.
+bool lacks_interval(const Summary& s) {
+  const std::array estimates{&s.t_compute, &s.t_comm, &s.t_step};
+  return s.rounds < fewest_rounds && std::any_of(estimates.begin(), estimates.end(), [](const Estimate* e) {
+           return !std::isnan(e->value) && std::isnan(e->interval.width());
+         });
+}
+
 // What takes the confidence out of a row's words is said before them.
-std::string caution(const CaseResult& result, int asked, bool predicted) {
+std::string caution(const CaseResult& result, int asked) {
   const int rounds = result.summary.rounds;
   std::string few;
   if (rounds < asked) few = fmt::format("{} of the {} rounds asked for", rounds, asked);
-  if (rounds < fewest_rounds && !predicted) {
+  if (lacks_interval(result.summary)) {
     few = fmt::format("{}, too few for an interval", few.empty() ? fmt::format("{} rounds", rounds) : few);
   }
   if (result.status != Status::noisy) return few.empty() ? "" : "only " + few + ": ";
@@ -277,7 +286,7 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   instrument(spec, ready, result);
   if (spec.words) result.summary.verdict = spec.words(result.summary);
   if (spec.balance) result.summary.verdict += balance_remark(result.summary);
-  result.summary.verdict = caution(result, options_.stop.min_rounds, predicts()) + result.summary.verdict;
+  result.summary.verdict = caution(result, options_.stop.min_rounds) + result.summary.verdict;
   result.observed = ready.prepared->observed();
 }
 

@@ -232,8 +232,10 @@ TEST_F(Config, HasNoSections) {
 }
 
 TEST_F(Config, IsToml) {
-  EXPECT_EQ(complaint(with("two ranks, please\n")),
-            "the configuration file is not TOML: it has a line that is no key = value; write for example ranks = 2");
+  const std::string file = with("two ranks, please\n").back();
+  EXPECT_EQ(complaint(with("two ranks, please\n")), "the configuration file " + file +
+                                                        " is not TOML: in line 1 there is no key = value; write for "
+                                                        "example ranks = 2");
 }
 
 TEST_F(Config, DoesNotNameAnother) { EXPECT_NE(complaint(with("config = \"other.toml\"\n")), "none"); }
@@ -307,7 +309,8 @@ TEST(SplitList, TakesCommas) {
 }
 
 TEST(SplitList, RefusesEmptyElements) {
-  for (const char* text : {"", ",", "a,", ",a", "a,,b"}) {
+  EXPECT_EQ(complaint({"--shape", ""}), "--shape \"\" is empty; type --shape VALUE, or leave it out");
+  for (const char* text : {",", "a,", ",a", "a,,b"}) {
     EXPECT_EQ(complaint({"--shape", text}), std::string("--shape \"") + text +
                                                 "\" has an empty element: elements are separated by one comma; leave "
                                                 "out the extra comma");

@@ -52,7 +52,7 @@ TEST(TableText, NamesRowsByWhatDiffersAndTellsEachInWords) {
 1MiB concurrent  3.00 ms  2.00 ms  5.10 ms     3.60 ms  1.67x    1.39x   600 us     70.0 % [65.0, 75.0]  20           ok
 1MiB serial      3.00 ms  2.00 ms  5.10 ms     5.50 ms  1.67x    0.91x  2.50 ms  -25.0 % [-50.0, -12.5]  20        noisy
 1MiB graph             -        -        -           -      -        -        -                       -   -  unsupported
-2MiB concurrent  3.00 ms  2.00 ms  unknown     3.00 ms  1.67x    1.67x      0 s          100.0 % [?, ?]  20     ok model
+2MiB concurrent  3.00 ms  2.00 ms  unknown     3.00 ms  1.67x    1.67x      0 s                 100.0 %  20     ok model
 
 In words:
   1MiB concurrent: hides 70 %

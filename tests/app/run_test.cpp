@@ -67,7 +67,7 @@ class Run : public testing::Test {
     for (std::string& word : words) argv.push_back(word.data());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const int code = run_bench(bench, static_cast<int>(argv.size()), argv.data(), backends);
+    const int code = run_bench(bench_, static_cast<int>(argv.size()), argv.data(), backends);
     out_ = testing::internal::GetCapturedStdout();
     err_ = testing::internal::GetCapturedStderr();
     return code;
@@ -83,6 +83,7 @@ class Run : public testing::Test {
   Words keys() { return column(0); }
   Words statuses() { return column(3); }
 
+  Bench bench_ = bench;
   test::ScriptedClock clock_;
   std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) / "ovl_run_test" /
                                      testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -183,6 +184,23 @@ TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
   EXPECT_NE(err_.find(" --resume\n"), std::string::npos) << err_;
   EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
   EXPECT_EQ(keys().size(), 4U);
+}
+
+// What all cases say together is not written then, and not told either.
+TEST_F(Run, ARunThatIsCutShortConcludesNothing) {
+  bench_.series = [](const std::vector<Row>&) { return std::vector<CostSeries>(); };
+  test::Script breaking = steady;
+  breaking.on_replay = [replays = 0](Arm arm) mutable {
+    take_a_moment(arm);
+    if (++replays > 500) throw failure("a lane broke", "", "");
+  };
+  EXPECT_EQ(run(breaking, {"--out", directory_, "--size", "1,2,3,4"}), 1);
+  EXPECT_EQ(out_.find("fits.csv"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("The run did not come to its end, so nothing is fitted yet.\n"), std::string::npos) << out_;
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "fits.csv"));
+  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
+  EXPECT_NE(out_.find("Cost of a collective"), std::string::npos) << out_;
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "fits.csv"));
 }
 
 TEST_F(Run, AValueAskedForTwiceIsOneCase) {

@@ -83,8 +83,13 @@ TEST(Summarise, WorkedExample) {
 }
 
 TEST(Summarise, TimesArePerOperationOfTheWindowButTheEmptyArmIsPerWindow) {
-  const Summary one = summarise(sample::pair(), {}, three_rounds(), seed);
-  const Summary s = summarise(sample::pair(), {.repeats = 4}, three_rounds(), seed);
+  std::vector<Sample> twice = three_rounds();  // six make an interval
+  for (Sample s : three_rounds()) {
+    s.round += 10;
+    twice.push_back(std::move(s));
+  }
+  const Summary one = summarise(sample::pair(), {}, twice, seed);
+  const Summary s = summarise(sample::pair(), {.repeats = 4}, twice, seed);
   EXPECT_DOUBLE_EQ(s.t_empty.value, 1);
   EXPECT_DOUBLE_EQ(s.t_compute.value, 2.5);
   EXPECT_DOUBLE_EQ(s.t_comm.value, 1);
@@ -93,6 +98,7 @@ TEST(Summarise, TimesArePerOperationOfTheWindowButTheEmptyArmIsPerWindow) {
   EXPECT_DOUBLE_EQ(s.t_exposed.value, 0.25);
   EXPECT_DOUBLE_EQ(s.t_step.interval.low, one.t_step.interval.low / 4);
   EXPECT_DOUBLE_EQ(s.t_step.interval.high, one.t_step.interval.high / 4);
+  EXPECT_GT(s.t_step.interval.width(), 0);
   // Ratios do not know the window.
   EXPECT_DOUBLE_EQ(s.hidden_share.value, one.hidden_share.value);
   EXPECT_DOUBLE_EQ(s.comm_stretch, one.comm_stretch);

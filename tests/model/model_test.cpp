@@ -690,11 +690,11 @@ TEST(Model, HasNoDataToVerify) {
 TEST(Model, WrongNumbersOfRanksAreAUsageError) {
   EXPECT_THROW(open_model(machine(), -1), Error);
   try {
-    open_model(machine(), 2'000'000);
+    open_model(machine(), 65'537);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_STREQ(error.what(), "ranks 2000000: the model plays 1 to 1048576; type a number in this range");
+    EXPECT_STREQ(error.what(), "ranks 65537: the model plays 1 to 65536; type a number in this range");
   }
 }
 

@@ -21,11 +21,11 @@ const Schema& summary() {
 }
 
 // Three rounds of two arms on two ranks, windows of two operations, and what the summary says of them.
-struct Run {
+struct Tables {
   std::vector<Row> rows;
   std::vector<Row> samples;
 
-  Run() {
+  Tables() {
     Row& row = rows.emplace_back(summary());
     row.set("key", std::string("pair a=1")).set("launch", std::int64_t{0}).set("status", std::string("ok"));
     row.set("rounds", std::int64_t{3}).set("t_compute", 2.0).set("t_empty", 1.0);
@@ -43,10 +43,10 @@ struct Run {
   [[nodiscard]] std::string wrong() const { return inconsistency(rows, samples); }
 };
 
-TEST(Consistency, OfARunThatNobodyTouched) { EXPECT_EQ(Run().wrong(), ""); }
+TEST(Consistency, OfARunThatNobodyTouched) { EXPECT_EQ(Tables().wrong(), ""); }
 
 TEST(Consistency, ARowOfSamplesIsMissed) {
-  Run run;
+  Tables run;
   run.samples.erase(run.samples.begin() + 5);
   EXPECT_EQ(run.wrong(),
             "the case \"pair a=1\" of launch 0: round 1 of its arm empty has samples of 1 ranks and others of 2");
@@ -57,25 +57,25 @@ TEST(Consistency, ARowOfSamplesIsMissed) {
 }
 
 TEST(Consistency, AChangedNumberIsSeen) {
-  Run run;
+  Tables run;
   run.rows[0].set("t_compute", 2.0000001);
   EXPECT_THAT(run.wrong(), HasSubstr("its row says t_compute 2.0000001, the median of its samples is 2"));
-  run = Run();
+  run = Tables();
   run.rows[0].set("rounds", std::int64_t{4});
   EXPECT_THAT(run.wrong(), HasSubstr("its row says 4 rounds, its samples have 3"));
-  run = Run();
+  run = Tables();
   for (Row& sample : run.samples) sample.set("step", 5.0);
   EXPECT_THAT(run.wrong(), HasSubstr("its row says t_empty 1, the median of its samples is 5"));
 }
 
 TEST(Consistency, ACaseHasOneRow) {
-  Run run;
+  Tables run;
   run.rows.push_back(run.rows[0]);
   EXPECT_THAT(run.wrong(), HasSubstr("it has two rows"));
 }
 
 TEST(Consistency, CasesWithoutNumbersAndSamplesThatAreNotUsedAreLeftAlone) {
-  Run run;
+  Tables run;
   for (Row& sample : run.samples) {
     if (sample.at("round") == Value(std::int64_t{2})) sample.set("used", std::int64_t{0}).set("step", 99.0);
   }
