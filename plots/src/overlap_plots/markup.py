@@ -8,6 +8,7 @@ is escaped, and so is the value of every attribute. Names of elements and attrib
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from overlap_plots.style import plain
@@ -37,7 +38,7 @@ def element(name: str, *children: Child, **attributes: str | None) -> Markup:
     return Markup(f"<{name}{written}>{join(children)}</{name}>")
 
 
-def join(children: tuple[Child, ...] | list[Child] | list[Markup], between: str = "") -> Markup:
+def join(children: Sequence[Child], between: str = "") -> Markup:
     """One after the other, strings escaped."""
     known = [child for child in children if child is not None]
     return Markup(between.join(child if isinstance(child, Markup) else _escaped(child) for child in known))
