@@ -26,7 +26,7 @@ function sortBy(table, column, direction) {
 for (const table of document.querySelectorAll("table.sortable")) {
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {
-    if (heading.textContent === "" || table.tBodies[0].rows.length < 2) return;
+    if (table.tBodies[0].rows.length < 2) return;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...heading.childNodes);
@@ -43,15 +43,16 @@ for (const table of document.querySelectorAll("table.sortable")) {
 // A picture that is wider than the page scrolls, so the keyboard must reach it; one that fits is no stop on the way.
 const pictures = [...document.querySelectorAll(".picture")];
 const reach = () => {
-  for (const picture of pictures) {
+  pictures.forEach((picture, at) => {
     if (picture.scrollWidth > picture.clientWidth) {
       picture.tabIndex = 0;
       picture.setAttribute("role", "region");
-      picture.setAttribute("aria-label", picture.closest("figure").querySelector("h4").textContent);
+      const title = picture.closest("figure").querySelector("h4").textContent;
+      picture.setAttribute("aria-label", `Picture ${at + 1}: ${title}`);
     } else {
       for (const name of ["tabindex", "role", "aria-label"]) picture.removeAttribute(name);
     }
-  }
+  });
 };
 window.addEventListener("resize", reach);
 window.addEventListener("load", reach);

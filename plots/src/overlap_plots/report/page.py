@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -27,6 +28,7 @@ _PARTS = {  # of a run, in their order: what the navigation calls them
 
 def report_page(runs: Sequence[Run], lab: str | None = None) -> str:
     """The page; the same runs give the same bytes. ``lab``: the address of a lab page to link to, beside this one."""
+    runs = _told_apart(runs)
     each = _FOR_PICTURES // (len(runs) + (len(runs) > 1))
     parts = [_run_section(run, number, each, lab) for number, run in enumerate(runs, start=1)]
     if len(runs) > 1:
@@ -46,6 +48,16 @@ def report_page(runs: Sequence[Run], lab: str | None = None) -> str:
     )
 
 
+def _told_apart(runs: Sequence[Run]) -> list[Run]:
+    """Runs of one name, from several folders, get a number behind it."""
+    names = [run.name for run in runs]
+    nth = [names[: at + 1].count(name) for at, name in enumerate(names)]
+    numbered = (
+        f"{run.name} ({n})" if names.count(run.name) > 1 else run.name for run, n in zip(runs, nth, strict=True)
+    )
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, numbered, strict=True)]
+
+
 def _run_section(run: Run, number: int, most_bytes: int, lab: str | None) -> Markup:
     shown = pictures.of_run(run, most_bytes)
     own = f"run-{number}"
@@ -61,7 +73,7 @@ def _run_section(run: Run, number: int, most_bytes: int, lab: str | None) -> Mar
         "section",
         element("h2", run.name, id=f"{own}-title"),
         *(
-            element("section", element("h3", title, id=f"{own}-{name}-title"), *parts, **_names(f"{own}-{name}"))
+            element("section", element("h3", title), *parts, id=f"{own}-{name}", tabindex="-1")
             for name, (title, parts) in contents.items()
         ),
         **_names(own),

@@ -430,7 +430,7 @@ def differences(runs: Sequence[Run]) -> Markup:
         for name in names
         if len({known.get(name) for known in of_runs}) > 1
     )
-    return table("What differs around the runs", ["", *(run.name for run in runs)], list(rows))
+    return table("What differs around the runs", ["entry", *(run.name for run in runs)], list(rows))
 
 
 def at(document: Any, *path: str) -> Any:

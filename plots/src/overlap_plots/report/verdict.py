@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from overlap_plots import contention, derive
+from overlap_plots.fabrics import bus_factor
 from overlap_plots.style import iec, plain, si, si_interval
 
 MOST_CASES = 8  # that are told one by one
@@ -102,7 +103,7 @@ def hidden(row: Mapping[str, Any]) -> str:
     if min(compute, comm) < derive.SMALLEST_PART * row["t_step"]:
         role, name = ("communication", "t_comm") if comm <= compute else ("compute", "t_compute")
         return f"little to hide: {role} alone takes {_time(row, name)} of a step of {_time(row, 't_step')}"
-    if not _known(row, "hidden_share"):
+    if not _worth_hiding(row):
         return ""
     share = f"hidden share {_percent(row, 'hidden_share')}"
     if one_lane(row):
@@ -132,7 +133,7 @@ def cause(row: Mapping[str, Any], stretches: pd.DataFrame | None) -> str:
     at = (row["key"], row["launch"])
     if row["bench"] != _SPANS_WITHOUT_GAPS or one_lane(row) or stretches is None or at not in stretches.index:
         return ""
-    if row.get("launches", 1) > 1 or not _known(row, "hidden_share") or row["hidden_share_low"] >= _NEAR_BOUND:
+    if row.get("launches", 1) > 1 or not _worth_hiding(row) or row["hidden_share_low"] >= _NEAR_BOUND:
         return ""
     seen = _records(stretches.loc[[at]])[0]
     if not (_known(seen, "compute_stretch") and _known(seen, "comm_stretch")):
@@ -166,6 +167,12 @@ def wrong(row: Mapping[str, Any]) -> str:
     if not all(map(math.isfinite, (elements, of, rounds))) or elements == 0:
         return ""
     return f"{elements:.0f} of {of:.0f} elements wrong in n = {rounds:.0f} rounds"
+
+
+def _worth_hiding(row: Mapping[str, Any]) -> bool:
+    """Whether both sides are known, with their share, and neither is too small a part of the step."""
+    known = all(_known(row, name) for name in ("t_compute", "t_comm", "t_step", "hidden_share"))
+    return known and min(row["t_compute"], row["t_comm"]) >= derive.SMALLEST_PART * row["t_step"]
 
 
 def _asks_otherwise(row: Mapping[str, Any]) -> bool:
@@ -350,9 +357,10 @@ def costs(fits: pd.DataFrame | None) -> list[Sentence]:
     for fit in _records(fits) if fits is not None else ():
         if fit.get("chosen", 1) != 1 or not (_known(fit, "alpha_s") and _known(fit, "beta_s_per_byte")):
             continue
-        bandwidth = fit["bus_bandwidth"]
-        low, high = (bandwidth * fit["beta_s_per_byte"] / fit[f"beta_s_per_byte_{end}"] for end in ("high", "low"))
-        text = f"latency {_time(fit, 'alpha_s')}, bus bandwidth {si_interval(bandwidth, low, high, 'B/s')}"
+        factor = bus_factor(str(fit["collective"]), fit["ranks"])
+        kind, factor = ("bus", factor) if math.isfinite(factor) else ("algorithm", 1.0)
+        value, low, high = (factor / fit[f"beta_s_per_byte{end}"] for end in ("", "_high", "_low"))
+        text = f"latency {_time(fit, 'alpha_s')}, {kind} bandwidth {si_interval(value, low, high, 'B/s')}"
         poor = str(fit["verdict"]).split(";")[0]
         if poor.startswith("poor"):
             text += f"; the line is {plain(poor)}"
@@ -408,13 +416,13 @@ def _labels(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _alike(rows: Sequence[Mapping[str, Any]], *options: str) -> Iterator[list[Mapping[str, Any]]]:
-    """Rows whose keys differ in nothing but these options, of one launch."""
+    """Rows whose keys differ in nothing but these options, of one launch and one kind of numbers."""
     frame = pd.DataFrame({"key": [str(row["key"]) for row in rows]})
     for option in options:
         frame["key"] = derive.series_keys(frame, option)
-    groups: dict[tuple[str, float], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
     for row, key in zip(rows, frame["key"], strict=True):
-        groups.setdefault((key, row["launch"]), []).append(row)
+        groups.setdefault((key, row["launch"], str(row["source"])), []).append(row)
     return (group for group in groups.values() if len(group) > 1)
 
 
