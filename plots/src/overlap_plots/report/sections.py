@@ -64,7 +64,9 @@ def verdict_section(run: Run, number: int) -> Markup:
             element(
                 "p",
                 "Medians; in brackets 95 % intervals. Each sentence is of the row that it links to; what an interval "
-                "does not tell is not claimed. A claim between runs needs several process launches (--launches 5).",
+                "does not tell is not claimed. A claim between runs needs several process launches (",
+                element("code", "--launches 5"),
+                ").",
                 class_="soft",
             ),
         ]
