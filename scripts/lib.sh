@@ -57,9 +57,9 @@ clang-tidy          clang-tidy  finds bugs in C++
 shellcheck          shellcheck  finds bugs in scripts
 nodejs              node        runs the trace processor of Perfetto on a timeline, and the arithmetic of the lab page
 '
-# Ubuntu has Chromium as a snap only: there the browser test of the lab page is skipped, and says so.
+# Ubuntu has Chromium as a snap only: there the browser tests are skipped, and say so.
 grep -qs '^ID=ubuntu' /etc/os-release || TEST_PACKAGES+='
-chromium            chromium    shows the lab page to its test
+chromium            chromium    shows the lab page and the report to their tests
 '
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -4,20 +4,17 @@ scripted, so that no test waits for real time or depends on it."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import browsing
 import pytest
 import synthetic
 
 from overlap_plots.lab.page import lab_page
 from overlap_plots.load import load_run
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="type: pip install playwright axe-playwright-python")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="type: pip install axe-playwright-python")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; type: apt-get install chromium")
+pytestmark = browsing.needs_chromium
 
 HOSTILE = '</script><img src=x onerror="document.title=1">'
 CASES = (
@@ -27,16 +24,11 @@ CASES = (
 )
 
 
-class Lab:
-    """A page, what it said on the console, and what it asked for."""
+class Lab(browsing.Watched):
+    """A page whose clock is scripted."""
 
     def __init__(self, page: Any, address: str) -> None:
-        self.page = page
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("request", lambda request: self.asked.append(request.url))
+        super().__init__(page)
         page.clock.install(time=0)
         page.goto(address)
         page.clock.pause_at(60)
@@ -66,10 +58,7 @@ def plain(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
+    yield from browsing.launched()
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +88,7 @@ def opened(browser: Any, pages: dict[str, str]) -> Iterator[Opener]:
 
     yield open_page
     for lab in labs:
-        assert lab.said == []
-        assert all(address.startswith("file:") or address == "data:," for address in lab.asked)
+        assert lab.was_quiet(), (lab.said, lab.asked)
     for context in contexts:
         context.close()
 
@@ -331,8 +319,7 @@ def test_axe_finds_nothing_and_nothing_sticks_out(opened: Opener, scheme: str, w
     lab.press("predict")
     lab.page.locator("details").evaluate_all("all => all.forEach((details) => { details.open = true; })")
     lab.page.clock.resume()  # axe waits for time to pass
-    found = axe.Axe().run(lab.page)
-    assert found.response["violations"] == [], found.generate_report()
+    assert lab.violations() == []
 
 
 def test_the_theme_is_the_systems_until_it_is_chosen(opened: Opener) -> None:

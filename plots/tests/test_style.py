@@ -14,6 +14,8 @@ def test_numbers_carry_their_unit() -> None:
     assert style.iec(3) == "3 B"
     assert style.si_interval(0.02506, 0.02501, 0.02512, "s") == "25.06 ms [25.01, 25.12]"
     assert style.si_interval(1e-6, math.nan, 2e-6, "s") == "1.000 µs"
+    assert style.si_interval(0, -2e-5, 3e-5, "s") == "0.000 µs [−20.00, 30.00]"  # in the unit of what it lies between
+    assert style.si(0.0009999999, "s") == "1.00 ms"
     assert style.percent(-0.5) == "−50 %"
     assert style.percent(math.nan) == "unknown"
 

@@ -22,6 +22,7 @@ from overlap_plots.prediction import cases, table
 from overlap_plots.prediction import figure as prediction_figure
 from overlap_plots.registry import Absent, Together
 from overlap_plots.render import FORMATS, save_pages
+from overlap_plots.report.page import report_page
 
 _MOST_PROBLEMS = 50
 _MOST_ORIGINS = 4  # that are named in a footer
@@ -84,6 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     lab.add_argument("-o", "--out", metavar="FILE", type=Path, default=Path("lab.html"), help="default lab.html")
     lab.set_defaults(run_command=_lab)
+
+    report = commands.add_parser("report", help="write all that is known of one or more runs as one page")
+    report.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a directory that an overlap bench wrote")
+    report.add_argument(
+        "-o", "--out", metavar="FILE", type=Path, default=Path("report.html"), help="default report.html"
+    )
+    report.set_defaults(run_command=_report)
 
     together = commands.add_parser(
         "schemes", help="compare training schemes: what each leaves exposed and what it costs"
@@ -231,12 +239,20 @@ def _folders(runs: Sequence[Run], out: Path | None) -> list[Path]:
 
 
 def _lab(options: argparse.Namespace) -> int:
-    page = lab_page(load_run(options.run) if options.run else None)
+    return _write_page(lab_page(load_run(options.run) if options.run else None), options.out)
+
+
+def _report(options: argparse.Namespace) -> int:
+    beside = "lab.html" if (options.out.parent / "lab.html").is_file() else None
+    return _write_page(report_page([load_run(directory) for directory in options.runs], beside), options.out)
+
+
+def _write_page(page: str, out: Path) -> int:
     try:
-        options.out.write_text(page, encoding="utf-8")
+        out.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise RunError(f"cannot write {options.out} ({error.strerror}); name another file with -o") from error
-    print(options.out)
+        raise RunError(f"cannot write {out} ({error.strerror}); name another file with -o") from error
+    print(out)
     return 0
 
 

@@ -122,6 +122,22 @@ def _words_apart(keys: Sequence[str]) -> list[str]:
     return [" ".join(plain(word) for word in of_key if word not in shared) for of_key in words]
 
 
+def brief_names(frame: pd.DataFrame) -> list[str]:
+    """As ``case_names``; where axes that they do not know tell cases apart, the words of the key that differ."""
+    names = case_names(frame)
+    keys = [plain(key) for key in frame["key"]]
+    if not set(names) & set(keys):
+        return names
+    words = _with_source(frame, differing_words(keys))
+    return [name if name and words.count(name) == 1 else known for name, known in zip(words, names, strict=True)]
+
+
+def differing_words(texts: Sequence[str]) -> list[str]:
+    """Of each text the words that not all have, in their order."""
+    common = set.intersection(*(set(text.split()) for text in texts)) if texts else set()
+    return [" ".join(word for word in text.split() if word not in common) for text in texts]
+
+
 def full_name(row: pd.Series[Any]) -> str:
     """Everything that a reader needs to know which case this is."""
     frame = row.to_frame().T
@@ -344,6 +360,11 @@ def median_interval(values: Iterable[float], level: float = 0.95) -> tuple[float
 def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
     """Indexed by (key, launch): 95 % intervals of the median over rounds of a span overlapped / alone, both of one
     round, each the largest over the ranks."""
+    return stretches(samples)[[f"{role}_stretch_{end}" for role in ("compute", "comm") for end in ("low", "high")]]
+
+
+def stretches(samples: pd.DataFrame) -> pd.DataFrame:
+    """As ``stretch_intervals``, with that median itself: summary.csv has the ratio of two medians instead."""
     used = samples[samples["used"] == 1]
     of_replays = used.groupby(REPLAY)[["compute_span", "comm_span"]].max()
     spans = of_replays.groupby(["key", "launch", "round", "arm"]).median().unstack("arm")
@@ -353,9 +374,10 @@ def stretch_intervals(samples: pd.DataFrame) -> pd.DataFrame:
         for role in ("compute", "comm"):
             span = of_case[f"{role}_span"]
             if role in span and "overlapped" in span:
-                low, high = median_interval((span["overlapped"] / span[role]).dropna())
-                row |= {f"{role}_stretch_low": low, f"{role}_stretch_high": high}
-    names = [f"{role}_stretch_{end}" for role in ("compute", "comm") for end in ("low", "high")]
+                name, ratios = f"{role}_stretch", (span["overlapped"] / span[role]).dropna()
+                low, high = median_interval(ratios)
+                row |= {name: float(ratios.median()), f"{name}_low": low, f"{name}_high": high}
+    names = [f"{role}_stretch{end}" for role in ("compute", "comm") for end in ("", "_low", "_high")]
     index = pd.MultiIndex.from_tuples(list(rows), names=["key", "launch"])
     return pd.DataFrame(list(rows.values()), index=index, columns=names, dtype=float)
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.artist import Artist
@@ -28,11 +30,13 @@ _SUBTITLE, _SMALL_PRINT = 9.0, 8.0  # sizes of letters, points
 _EDGE = 0.12  # inches left free at the edges of the paper
 
 
-def draw_page(figure: Drawing, page: Page, origin: Origin) -> Paper:
-    """The whole picture, not yet saved. Call within ``style.context()``."""
+def draw_page(figure: Drawing, page: Page, origin: Origin | None) -> Paper:
+    """The whole picture, not yet saved; without an origin the panels and their legend alone, for a page that says the
+    rest in its own text. Call within ``style.context()``."""
     width = page.size[0]
-    header = _wrap(page.subtitle, width * _SMALL_PRINT / _SUBTITLE)
-    foot = [line for text in (*page.captions, *page.notes, _footer(page, origin)) for line in _wrap(text, width)]
+    header = _wrap(page.subtitle, width * _SMALL_PRINT / _SUBTITLE) if origin else []
+    words = (*page.captions, *page.notes, _footer(page, origin)) if origin else ()
+    foot = [line for text in words for line in _wrap(text, width)]
 
     paper = Paper()
     FigureCanvasAgg(paper)
@@ -46,15 +50,16 @@ def draw_page(figure: Drawing, page: Page, origin: Origin) -> Paper:
 
     # The frame around the panels is as high as its text: the panels keep the size that they asked for.
     legend_height = _LEGEND_LINE * math.ceil(len(labels) / columns) + 0.1 if labels else 0.0
-    top = 0.42 + _LINE * len(header)
+    top = 0.42 + _LINE * len(header) if origin else _EDGE
     bottom = _EDGE + _LINE * len(foot) + legend_height + 0.06
     height = page.size[1] + top + bottom
     paper.set_size_inches(width, height)
     paper.set_layout_engine("constrained", rect=(0.005, bottom / height, 0.99, 1 - (top + bottom) / height))
 
     left = _EDGE / width
-    title = f"{figure.TITLE}{_not_measured(page.sources)}"
-    paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top")
+    if origin:
+        title = f"{figure.TITLE}{not_measured(page.sources)}"
+        paper.text(left, 1 - _EDGE / height, title, fontsize=12, fontweight="bold", va="top")
     for row, line in enumerate(header):
         paper.text(left, 1 - (0.38 + _LINE * row) / height, line, fontsize=_SUBTITLE, va="top")
     for row, line in enumerate(foot, start=1):
@@ -108,9 +113,7 @@ def save_pages(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {out} ({error.strerror}); name another with --out") from error
-    with style.context(), warnings.catch_warnings():
-        # A name may hold characters that no font here has; they are drawn as boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with _drawing():
         for page in pages:
             paper = draw_page(figure, page, origin)
             for kind in formats:
@@ -119,13 +122,30 @@ def save_pages(
                 yield path
 
 
+def panels_png(figure: Figure, page: Page) -> bytes:
+    """The panels and their legend as PNG. Same page, same bytes."""
+    file = io.BytesIO()
+    with _drawing():
+        draw_page(figure, page, None).savefig(file, format="png")
+    return file.getvalue()
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    with style.context(), warnings.catch_warnings():
+        # A name may hold characters that no font here has; they are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
 def _footer(page: Page, origin: Origin) -> str:
     intervals = "lines, bands and brackets: 95 % intervals" if page.intervals else "no intervals: of one launch or log"
     numbers = (", ".join(page.sources), page.rounds, intervals)
     return "\u00a0· ".join((*map(style.plain, origin.facts), *numbers))  # a line breaks behind a dot, never before
 
 
-def _not_measured(sources: Sequence[str]) -> str:
+def not_measured(sources: Sequence[str]) -> str:
+    """What a title adds where not all numbers were measured here."""
     others = ", ".join(source for source in sources if source != "measured")
     if not others:
         return ""

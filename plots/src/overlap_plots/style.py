@@ -84,10 +84,12 @@ _IEC = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), 
 
 
 def si_interval(value: float, low: float, high: float, unit: str) -> str:
-    """``25.06 ms [25.01, 25.12]``: all three with the prefix of the first."""
+    """``25.06 ms [25.01, 25.12]``: all three with the prefix of the first, or of the widest end where that is nothing
+    beside it."""
     if not math.isfinite(value):
         return "unknown"
-    factor, prefix = _si_factor(abs(value))
+    widest = max(abs(low), abs(high)) if math.isfinite(low + high) else 0.0
+    factor, prefix = _si_factor(abs(value) if abs(value) > 1e-3 * widest else widest)
     spread = f" [{_digits(low / factor, 4)}, {_digits(high / factor, 4)}]" if math.isfinite(low + high) else ""
     return f"{_digits(value / factor, 4)} {prefix}{unit}{spread}"
 
@@ -112,7 +114,8 @@ def percent(value: float) -> str:
 
 def _digits(value: float, digits: int) -> str:
     """Significant digits without an exponent: 123.4 -> "123", 25.06 -> "25.1"."""
-    decimals = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded value: 0.99996 has that of 1
+    decimals = max(0, digits - 1 - exponent)
     return f"{value:.{decimals}f}".replace("-", "−")
 
 

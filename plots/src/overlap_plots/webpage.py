@@ -12,10 +12,12 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)
+from overlap_plots.markup import Markup
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\.{1,2}/[a-z_/]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const|function|class)", re.MULTILINE)
 
 
@@ -31,14 +33,24 @@ def data_text(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def assemble(template: str, *, style: str, script: str, measured: Any, footer: str) -> str:
-    """The template with its places filled, each once and none within what was filled in."""
+def assemble(
+    template: str,
+    *,
+    style: str,
+    script: str,
+    footer: str,
+    measured: Any = None,
+    markup: Mapping[str, Markup] | None = None,
+) -> str:
+    """The template with its places filled, each once and none within what was filled in. ``markup``: the places that a
+    template has beside these, as elements that are escaped already."""
     if "</" in script or "</" in style:
         raise ValueError("a script or style with a closing tag would end its element")
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     )
     filled = {
+        **(markup or {}),
         "policy": policy,
         "style": style,
         "script": script,

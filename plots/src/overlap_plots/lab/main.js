@@ -5,6 +5,7 @@
 import { seconds } from "./format.js";
 import { MD1_ASSUMPTIONS, MM1_ASSUMPTIONS } from "./model.js";
 import { element } from "./controls.js";
+import { themeButton } from "./theme.js";
 import { TimelineWidget } from "./timeline.js";
 import { BucketWidget } from "./buckets.js";
 import { QueueWidget } from "./queue.js";
@@ -42,25 +43,4 @@ if (measured.run !== null) {
   start();
 }
 
-// The system's choice until this button makes another; kept where the browser lets a file keep something.
-const theme = document.getElementById("theme");
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.dataset.theme ?? (systemDark.matches ? "dark" : "light")) === "dark";
-const showTheme = () => theme.setAttribute("aria-pressed", String(isDark()));
-try {
-  const kept = localStorage.getItem("overlapbench-theme");
-  if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
-} catch {
-  // A browser that keeps nothing for files: the system's choice holds.
-}
-theme.addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  try {
-    localStorage.setItem("overlapbench-theme", document.documentElement.dataset.theme);
-  } catch {
-    // As above: the choice lasts as long as the page.
-  }
-  showTheme();
-});
-systemDark.addEventListener("change", showTheme);
-showTheme();
+themeButton(document.getElementById("theme"));
