@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -173,7 +173,8 @@ def _check_queues(series: Table, summary: Table, problems: list[Problem]) -> str
     replays = derive.queue_replays(series.frame)
     of_cases = dict(list(replays.groupby(level=["key", "launch"])))
     numbers = 0
-    for (key, _, round_), row in replays.iterrows():
+    for replay, row in replays.iterrows():
+        key, _, round_ = cast("tuple[str, int, float]", replay)
         numbers += 1
         if not _same(float(row["growth_rate"]), float(row["slope"]), float(row["largest"])):
             got = f'{_text(row["growth_rate"])} in round {round_:.0f} of "{key}"'
@@ -186,8 +187,8 @@ def _check_queues(series: Table, summary: Table, problems: list[Problem]) -> str
             want, got = float(of_case[column].median(skipna=False)), float(row[column])
             numbers += 1
             if not _same(got, want, abs(want)):
-                expected = f"{_text(want)}, as series.csv gives"
-                problems.append(Problem("summary.csv", line, column, _text(got), expected))
+                as_given = f"{_text(want)}, as series.csv gives"
+                problems.append(Problem("summary.csv", line, column, _text(got), as_given))
     return f"recomputed from series.csv: {_count(numbers, 'number')} of {_count(len(replays), 'replay')}"
 
 

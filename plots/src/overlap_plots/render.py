@@ -122,7 +122,7 @@ def save_pages(
                 yield path
 
 
-def panels_png(figure: Figure, page: Page) -> bytes:
+def panels_png(figure: Drawing, page: Page) -> bytes:
     """The panels and their legend as PNG. Same page, same bytes."""
     file = io.BytesIO()
     with _drawing():
