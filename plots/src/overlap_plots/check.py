@@ -184,11 +184,11 @@ def _check_queues(series: Table, summary: Table, problems: list[Problem]) -> str
         if row["status"] not in ("ok", "noisy") or of_case is None:
             continue
         for column in ("growth_rate", "drain_time"):
-            want, got = float(of_case[column].median(skipna=False)), float(row[column])
+            middle, told = float(of_case[column].median(skipna=False)), float(row[column])
             numbers += 1
-            if not _same(got, want, abs(want)):
-                as_given = f"{_text(want)}, as series.csv gives"
-                problems.append(Problem("summary.csv", line, column, _text(got), as_given))
+            if not _same(told, middle, abs(middle)):
+                expected = f"{_text(middle)}, as series.csv gives"
+                problems.append(Problem("summary.csv", line, column, _text(told), expected))
     return f"recomputed from series.csv: {_count(numbers, 'number')} of {_count(len(replays), 'replay')}"
 
 
