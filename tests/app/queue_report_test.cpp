@@ -64,10 +64,10 @@ TEST(QueueTableText, HasWhatWasMeasuredBesideTheFluidLine) {
   EXPECT_THAT(
       queue_table_text({growing(), draining(), refused}),
       StartsWith(
-          R"(case   rho  arrivals/s  served/s [95 %]  growth/s [95 %]  fluid  first empty [95 %]   fluid  most   n       status
-1.33  1.33           4     3 [2.9, 3.1]     1 [0.9, 1.1]      1                   -   never    12  20           ok
-0.67 0.667           2                3               -1     -1              3.75 s  4.00 s     4  20           ok
-9        -           -                -                -      -                   -       -     -   -  unsupported
+          R"(case    rho  arrivals/s  served/s [95 %]  growth/s [95 %]  fluid  first empty [95 %]   fluid  most   n       status
+1.33   1.33           4     3 [2.9, 3.1]     1 [0.9, 1.1]      1                   -   never    12  20           ok
+0.67  0.667           2                3               -1     -1              3.75 s  4.00 s     4  20           ok
+9         -           -                -                -      -                   -       -     -   -  unsupported
 
 In words:
   9: unsupported: too many
