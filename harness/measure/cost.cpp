@@ -25,14 +25,15 @@ Columns derived(const Summary& s, const CostQuestion& question) {
   const ArmSummary* loaded = s.arm(loaded_arm);
   if (loaded == nullptr) return columns;
   const Estimate& time = loaded->communication;
-  columns.insert(columns.end(),
-                 {{"t_loaded", time.value},
-                  {"t_loaded_low", time.interval.low},
-                  {"t_loaded_high", time.interval.high},
-                  {"bus_bandwidth_loaded", algorithm_bandwidth(question.bytes, Seconds(time.value)).value() * question.bus_factor},
-                  {"coverage", loaded->coverage},
-                  {"gemm_repeat", s.tuning.gemm_repeat},
-                  {"rounds_uncovered", std::int64_t{s.rounds_uncovered}}});
+  columns.insert(
+      columns.end(),
+      {{"t_loaded", time.value},
+       {"t_loaded_low", time.interval.low},
+       {"t_loaded_high", time.interval.high},
+       {"bus_bandwidth_loaded", algorithm_bandwidth(question.bytes, Seconds(time.value)).value() * question.bus_factor},
+       {"coverage", loaded->coverage},
+       {"gemm_repeat", s.tuning.gemm_repeat},
+       {"rounds_uncovered", std::int64_t{s.rounds_uncovered}}});
   return columns;
 }
 
