@@ -68,7 +68,9 @@ class Given(RunTest):
 
 class Measured(RunTest):
     def test_replays_on_this_machine(self):
-        ran = run(QUEUE, *SMALL, *QUICK, *words("--backend host --arrival-rate 500,2000 --lanes 1,2"), "--out", self.out)
+        ran = run(
+            QUEUE, *SMALL, *QUICK, *words("--backend host --arrival-rate 500,2000 --lanes 1,2"), "--out", self.out
+        )
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assert_complete(4)
         for row in self.summary():
@@ -122,7 +124,9 @@ class Measured(RunTest):
 @needs_emulation
 class EmulatedGpus(RunTest):
     def test_a_submitting_host_thread(self):
-        line = "--backend cuda --arrival-rate 500,2000 --lanes 1,2 --bytes 4KiB --backlog 6 --duration 20ms --allow-debug"
+        line = (
+            "--backend cuda --arrival-rate 500,2000 --lanes 1,2 --bytes 4KiB --backlog 6 --duration 20ms --allow-debug"
+        )
         ran = run(QUEUE, *words(line), *QUICK, "--out", self.out, env=environment(2))
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assert_complete(4)
