@@ -119,7 +119,10 @@ CheckValue slowdown(Backend& backend, Clock& clock, const ContentionSpec& conten
   if (loaded == nullptr || loaded->coverage != 1) return {unknown, "was not covered in every round"};
   const Interval& interval = s.compute_slowdown;
   return {s.slowdowns.compute,
-          fmt::format("95 % of {} rounds: {:.2f} to {:.2f}", s.rounds, interval.low, interval.high), interval};
+          std::isnan(interval.low)
+              ? fmt::format("of {} rounds, too few for an interval", s.rounds)
+              : fmt::format("95 % of {} rounds: {:.2f} to {:.2f}", s.rounds, interval.low, interval.high),
+          interval};
 }
 
 // What a device does well takes more of it than what a core does; an emulated one has the semantics only.

@@ -150,7 +150,8 @@ TEST(Model, ACollectiveWaitsForTheSlowestOfSkewedRanks) {
   ClassBuilder all = p.all_ranks();
   all.body(compute, Busy{milliseconds(100)});
   all.order(compute, comm);
-  const OpId reduced = all.body(comm, Collective{CollectiveKind::all_reduce, world}, {p.whole(in)}, {p.whole(out)});
+  const OpId reduced =
+      all.body(comm, Collective{CollectiveKind::all_reduce, world, DType::f32, 1 << 20}, {p.whole(in)}, {p.whole(out)});
   const Timings t = recorded(std::move(p).finish(), rates);
   const double slowest = std::max(t.ranks[0].lanes[0].end.value(), t.ranks[1].lanes[0].end.value());
   EXPECT_NE(t.ranks[0].lanes[0].end, t.ranks[1].lanes[0].end);
