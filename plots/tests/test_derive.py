@@ -163,3 +163,29 @@ def test_close_spans_are_one() -> None:
 def test_one_channel_is_no_plural() -> None:
     frame = cases(channels_asked=[1.0, 2.0], ranks=[2.0, 1.0])
     assert derive.case_names(frame) == ["2 ranks · 1 channel", "1 rank · 2 channels"]
+
+
+def test_a_stretch_is_the_median_of_the_paired_rounds() -> None:
+    # 1.5, 1.6 ... 2.1 times as long: 1.8, where the ratio of two medians could be another number.
+    rows = []
+    for round_ in range(7):
+        for arm, span in (("compute", 1.0 + round_), ("overlapped", (1.0 + round_) * (1.5 + 0.1 * round_))):
+            rows.append(sample(arm, round_, 9.0) | {"compute_span": span, "comm_span": math.nan})
+    found = derive.stretches(pd.DataFrame(rows)).loc[("k", 0.0)]
+    assert [found[f"compute_stretch{end}"] for end in ("", "_low", "_high")] == pytest.approx([1.8, 1.5, 2.1])
+    assert math.isnan(found["comm_stretch"])
+
+
+def test_cases_that_only_their_keys_tell_apart_are_named_by_the_words_that_differ() -> None:
+    frame = pd.DataFrame(
+        {
+            "key": ["pp schedule=a c=1", "pp schedule=b c=1", "pp schedule=b c=2"],
+            "placement": "concurrent",
+            "source": ["measured", "model", "measured"],
+        }
+    )
+    assert derive.brief_names(frame) == ["schedule=a c=1", "schedule=b c=1 (model)", "schedule=b c=2"]
+    told = frame.assign(placement=["serial", "concurrent", "graph"])
+    assert derive.brief_names(told) == derive.case_names(told)  # where the axes tell, they do
+    assert derive.brief_names(frame.iloc[:1]) == derive.case_names(frame.iloc[:1])
+    assert derive.differing_words([]) == []

@@ -110,6 +110,13 @@ def test_a_page_is_one_file_that_asks_nobody(page: str) -> None:
     assert len(page.encode()) < MOST_BYTES == 5 * 1024 * 1024
 
 
+def test_every_file_of_the_folder_is_in_the_page(page: str) -> None:
+    folder = Path(pictures.__file__).parent
+    for file in [*folder.glob("*.js"), *folder.glob("*.css"), folder.parent / "lab" / "theme.js"]:
+        last = file.read_text(encoding="utf-8").rstrip().splitlines()[-2].removeprefix("export ")
+        assert last in page, file.name
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     run = load_run(synthetic.build(tmp_path / "run", ONE))
     assert report_page([run]) == report_page([run])
@@ -283,6 +290,13 @@ def test_several_runs_are_compared(tmp_path: Path) -> None:
     assert "processor Z80 –" in comparison
     assert "placement=serial" not in comparison.partition("What differs")[0]  # only one of them has it
     assert "No figure shows these runs beside each other." in comparison
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    runs = [load_run(synthetic.build(tmp_path / parent / "run", ONE)) for parent in ("a", "b")]
+    links = [word for word in Reader(report_page(runs)).words if word.startswith("run (")]
+    assert links[:2] == ["run (1)", "run (2)"]
 
 
 def test_runs_without_a_case_in_common_say_so(tmp_path: Path) -> None:

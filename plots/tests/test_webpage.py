@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from overlap_plots.markup import element
 from overlap_plots.webpage import assemble, data_text, join_modules
 
 TEMPLATE = (
@@ -41,6 +42,17 @@ def test_the_policy_names_the_style_and_the_script_and_allows_nothing_else() -> 
     assert page == (
         f"<meta content=\"default-src 'none'; img-src data:; style-src {sha256('p{}')}; script-src {sha256('go()')}; "
         "base-uri 'none'\"><style>p{}</style><p>&lt;b&gt;</p><s>[1]</s><script>go()</script>"
+    )
+
+
+def test_a_template_may_have_places_for_elements() -> None:
+    page = assemble("{{policy}}|{{rows}}", style="", script="", footer="", markup={"rows": element("p", "{{policy}}<")})
+    assert page.endswith("|<p>{{policy}}&lt;</p>")
+
+
+def test_a_module_may_come_from_another_folder() -> None:
+    assert join_modules(["export const a = 1;\n", 'import { a } from "../lab/theme.js";\na();\n']) == (
+        "const a = 1;\n\na();\n"
     )
 
 
