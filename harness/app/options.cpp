@@ -20,6 +20,10 @@ bool has_axis(const Bench& bench, const std::string& name) {
   return std::any_of(bench.axes.begin(), bench.axes.end(), [&](const Axis& axis) { return axis.name == name; });
 }
 
+bool asks_for_nodes(const std::string& text) {
+  return text.find('x') != std::string::npos && text.find_first_not_of("0123456789") != 0;
+}
+
 // "8x128" is 8 ranks on each of 128 nodes; returns all of them.
 int parse_nodes(Options& o, const std::string& text, int most) {
   const std::size_t times = text.find('x');
@@ -152,7 +156,7 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
     where.value("--ranks", "ranks of the whole run, or with model 8x128: of a node times nodes [the backend's default]",
                 [&o](const std::string& text) {
                   o.node_ranks = 0;  // of an option given twice the last one counts
-                  o.ranks = text.find('x') != std::string::npos
+                  o.ranks = asks_for_nodes(text)
                                 ? parse_nodes(o, text, most)
                                 : static_cast<int>(OptionGroup::parse_whole("--ranks", text, 1, most, 0));
                 });
@@ -228,7 +232,7 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   if (has_axis(bench, bench.ranks_axis)) {
     std::vector<std::string> values = o.axes[bench.ranks_axis];
     for (std::string& value : values) {
-      if (value.find('x') != std::string::npos) value = std::to_string(parse_nodes(o, value, most));
+      if (asks_for_nodes(value)) value = std::to_string(parse_nodes(o, value, most));
       o.ranks = std::max(o.ranks, parse_ranks(bench.ranks_axis, value, most));
     }
     o.axes.set(bench.ranks_axis, values);

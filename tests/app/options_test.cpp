@@ -176,7 +176,7 @@ TEST(Options, RanksOfANodeTimesNodesAreTheModels) {
   EXPECT_EQ(complaint({"--backend", "host", "--skew", "5%"}),
             "--skew is the model's: the others measure ranks as they are and where they are; add --backend model, or "
             "leave it out");
-  for (const std::string text : {"8x", "x8", "0x8", "8x0", "8x-1", "8x8x8", "8x999999999", "2000x2000", "8 x 8"}) {
+  for (const std::string text : {"8x", "0x8", "8x0", "8x-1", "8x8x8", "8x999999999", "2000x2000", "8 x 8"}) {
     EXPECT_EQ(
         complaint({"--backend", "model", "--ranks", text}),
         "--ranks \"" + text +
