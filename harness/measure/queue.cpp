@@ -69,8 +69,9 @@ Seconds mean_stay(const std::vector<Served>& operations, Seconds Served::*in, Se
   return sum / static_cast<double>(operations.size());
 }
 
-// ---- times and rates of a case
-// ---------------------------------------------------------------------------------------
+// ---- times and rates of a case -------------------------------------------------------------------------------------
+
+constexpr double most_points = 100'000;
 
 // What is known of a case once an operation's own time is.
 struct Rates {
@@ -101,6 +102,12 @@ QueueSpec at_once(const QueueQuestion& q, const Tuning& tuning, int lanes) {
 // While tuning, what one operation takes is still to be found.
 Program queue_of(const QueueQuestion& q, const Tuning& tuning) {
   const Rates rates = rates_of(q, tuning);
+  if (const double points = rates.duration / rates.step; points > most_points) {
+    throw impossible_error(fmt::format("a step of {} makes {:.3g} points of {}", format_seconds(rates.step), points,
+                                       format_seconds(rates.duration)),
+                           fmt::format("series.csv has up to {:.0f} of a replay", most_points),
+                           fmt::format("type --step {:.3g}s or more", rates.duration.value() / most_points));
+  }
   if (rates.alone == Seconds(0)) return queue_program(at_once(q, tuning, 1));
   QueueSpec spec = q.queue;
   spec.window = tuning.repeats;

@@ -194,6 +194,7 @@ Runner::Runner(Backend& backend, Clock& clock, MeasureOptions options, const std
     options_.stop.min_rounds = options_.stop.max_rounds = 2;
     options_.warm_up = Seconds(0);
     options_.instrumented = 1;
+    options_.interleave = Interleave::sample;  // nothing becomes steady that was not
   }
 }
 
