@@ -31,7 +31,7 @@ class NotWritable(RunTest):
     def test_a_full_disk_keeps_what_is_finished(self):
         """A limit of the size of files stands for the disk: the first case fits, the second does not."""
         # More bytes of samples than in any other file, however slowly they come.
-        many = [*TINY, *words("--min-samples 200 --max-samples 200 --max-time 2min"), "--out", self.out]
+        many = [*TINY, *words("--min-samples 100 --max-samples 100 --max-time 2min"), "--out", self.out]
         self.assertEqual(run(PAIR, *many, "--placement", "serial").returncode, 0)
         kept = self.summary()
         limit = (self.out / "samples.csv").stat().st_size + 1000

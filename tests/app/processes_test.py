@@ -190,14 +190,14 @@ class Processes(RunTest):
 
     def test_other_options_on_one_are_refused_before_anything_is_measured(self):
         ended = self.job(2, *SMALL, "--out", self.out, more=lambda p: ["--seed", str(p)]).end()
-        self.assert_told_once(ended, 1, 'the plan differs between process 0 and process 1: line [0-9]+: "seed 0"')
+        self.assert_told_once(ended, 2, 'the plan differs between process 0 and process 1: line [0-9]+: "seed 0"')
         self.assertFalse(self.out.exists())
 
     def test_another_environment_on_one_is_refused(self):
         ended = self.job(2, *SMALL, each=lambda p: {"NCCL_ALGO": "Ring" if p else "Tree"}).end()
-        self.assert_told_once(ended, 1, "the build or environment differs .*NCCL_ALGO")
+        self.assert_told_once(ended, 2, "the build or environment differs .*NCCL_ALGO")
         ended = self.job(2, *SMALL, each=lambda p: {"NCCL_ALGO": "Ring"} if p else {}).end()
-        self.assert_told_once(ended, 1, 'NCCL_ALGO = ..?Ring.*", which only process 1 has')
+        self.assert_told_once(ended, 2, 'NCCL_ALGO = ..?Ring.*", which only process 1 has')
 
     def test_each_may_see_another_device(self):
         codes, _, errs = self.job(2, *SMALL, each=lambda p: {"CUDA_VISIBLE_DEVICES": str(p)}).end()

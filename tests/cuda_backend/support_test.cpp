@@ -200,7 +200,7 @@ TEST(Support, PartitionsNeedGreenContextsSmsAndANumberOfChannels) {
 TEST(Support, AGraphHasNoPlaceForTheHost) {
   Program program = place(good(), parse_placement("global_sync+graph"));
   EXPECT_THAT(reason(program), HasSubstr("global_sync and graph exclude each other"));
-  Program timed = sample::pair();
+  Program timed = good();
   timed.graph = true;
   timed.classes[0].body.back().not_before = Seconds(1);
   EXPECT_THAT(reason(timed), HasSubstr("what is submitted over time and graph exclude each other"));
