@@ -96,7 +96,11 @@ std::int64_t parse_backlog(const std::string& text) {
     throw usage_error(fmt::format("--backlog \"{}\" is no whole number", text), "operations are queued whole",
                       "type for example --backlog 4");
   }
-  return parse_count("backlog", text, most_queued);
+  if (number > static_cast<double>(most_queued)) {
+    throw usage_error(fmt::format("--backlog {} is too many", text),
+                      fmt::format("it is a whole number from 0 to {}", most_queued), "type for example --backlog 30");
+  }
+  return static_cast<std::int64_t>(number);
 }
 
 void parse_arrivals(const std::string& text, QueueQuestion& question) {
@@ -107,8 +111,15 @@ void parse_arrivals(const std::string& text, QueueQuestion& question) {
     throw usage_error(fmt::format("--arrivals \"{}\" has a seed", text), "constant arrivals draw nothing",
                       "type --arrivals constant, or poisson:7");
   }
-  constexpr std::int64_t most = 1'000'000'000;
-  question.seed = static_cast<std::uint64_t>(parse_count("arrivals", text.substr(colon + 1), most));
+  constexpr std::uint64_t most = 1'000'000'000;
+  const std::string seed = text.substr(colon + 1);
+  const char* const end = seed.data() + seed.size();
+  const auto [rest, ec] = std::from_chars(seed.data(), end, question.seed);
+  if (ec != std::errc{} || rest != end || question.seed < 1 || question.seed > most) {
+    throw usage_error(fmt::format("--arrivals \"{}\" has no seed after its colon", text),
+                      fmt::format("a seed is a whole number from 1 to {}", most),
+                      "type for example --arrivals poisson:7");
+  }
 }
 
 QueueQuestion parse_question(const Asked& asked, const CaseContext& context) {

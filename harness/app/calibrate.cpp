@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/command_line.hpp"
+#include "app/machine.hpp"
 #include "app/report.hpp"
 #include "base/error.hpp"
 #include "metrics/calibration.hpp"
@@ -61,11 +62,24 @@ std::optional<CalibrateOptions> parse_calibrate_options(int argc, char** argv) {
   const std::string example = "type overlap-calibrate RUN... --out NAME.json";
   if (o.runs.empty()) throw usage_error("no run is named", "", example);
   if (o.out.empty()) throw usage_error("--out is missing", "", example);
-  if (fs::path(o.out).extension() != ".json") {
-    throw usage_error(fmt::format("--out \"{}\" is no machine description", printable(o.out)), "",
-                      "give it a name that ends in .json");
+  require_new_description(o.out);
+  const bool named = !o.name.empty();
+  if (!named) o.name = fs::path(o.out).stem().string();
+  try {
+    parse_machine(machine_json(Machine{.name = o.name}));
+  } catch (const Error& error) {
+    throw usage_error(fmt::format("{} {}", named ? "--name" : "--out, after which the machine is called,",
+                                  printable(named ? o.name : o.out, 400)),
+                      error.what(), "type for example --name this-machine");
   }
-  if (o.name.empty()) o.name = fs::path(o.out).stem().string();
+  std::set<fs::path> runs;
+  for (const std::string& run : o.runs) {
+    std::error_code unknown;
+    if (!runs.insert(fs::weakly_canonical(run, unknown)).second) {
+      throw usage_error(fmt::format("{} is named twice", printable(run, 400)),
+                        "its cases would be held out and learnt from at once", "name each run once");
+    }
+  }
   return o;
 }
 
@@ -105,8 +119,9 @@ void learn_from(const LoadedRun& run, Learnt& learnt) {
     if (o) {
       cases[text_in(row, "key")].push_back(*o);
     } else {
-      learnt.left_out.push_back(
-          fmt::format("{} {} {}", text_in(row, "gemm"), text_in(row, "placement"), text_in(row, "waiting")));
+      learnt.left_out.push_back(fmt::format("{} {} {} {}", text_in(row, "gemm"),
+                                            format_bytes(Bytes(whole_in(row, "bytes").value_or(0))),
+                                            text_in(row, "placement"), text_in(row, "waiting")));
     }
   }
   for (const auto& [key, launches] : cases) {
@@ -254,10 +269,10 @@ int run(int argc, char** argv) {
   add(machine, calibration, origin);
   const std::string text = machine_json(machine);
   parse_machine(text);  // what is written can be read
+  without_resume("name another --out, in a place with room that you may write to", [&] { replace_text(o.out, text); });
   print_out(fmt::format(
       "{}, of {} cases:\n{}\nErrors of cases that the calibration had not seen, median and worst:\n{}", machine.name,
       learnt.observations.size(), fitted_text(calibration), errors_text(learnt.observations)));
-  replace_text(o.out, text);
   return 0;
 }
 

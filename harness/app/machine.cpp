@@ -67,19 +67,6 @@ Machine said(const MachineOptions& o) {
   return machine;
 }
 
-// A description is read by its name, and a file that is there may be somebody's.
-void require_new(const std::string& out) {
-  if (fs::path(out).extension() != ".json") {
-    throw usage_error("--out " + printable(out, 400) + " is no .json file", "a description is one",
-                      "type --out NAME.json");
-  }
-  std::error_code error;
-  if (fs::exists(out, error)) {
-    throw usage_error("--out " + printable(out, 400) + " is there already", "it is not overwritten",
-                      "name another, or remove it");
-  }
-}
-
 // nullopt: --help or --version was printed.
 std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
   MachineOptions o;
@@ -126,7 +113,7 @@ std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
   if (o.rates.empty() != o.rates_source.empty()) {
     throw usage_error("--rate and --rates-source go together", "a number without an origin is a rumour", "give both");
   }
-  require_new(o.out);
+  require_new_description(o.out);
   if (o.name.empty()) o.name = fs::path(o.out).stem().string();
   parse_machine(machine_json(said(o)));  // what is wrong with it is found before any run is read
   return o;
@@ -365,6 +352,18 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void require_new_description(const std::string& out) {
+  if (fs::path(out).extension() != ".json") {
+    throw usage_error("--out " + printable(out, 400) + " is no .json file", "a description is one",
+                      "type --out NAME.json");
+  }
+  std::error_code error;
+  if (fs::exists(out, error)) {
+    throw usage_error("--out " + printable(out, 400) + " is there already", "it is not overwritten",
+                      "name another, or remove it");
+  }
+}
 
 int run_machine(int argc, char** argv) {
   return guarded("overlap-machine", [&] { return run(argc, argv); });

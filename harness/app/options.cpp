@@ -164,8 +164,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   where.value("--cores", "host: cores that lanes may use, for example 0,1 [all allowed ones]",
               [&o](const std::string& text) { o.cores = parse_cores(text); });
   where.text("--machine", o.machine, "model: machine.json, what it predicts with [none: only given durations]");
-  where.value("--skew", "model: each rank computes by up to this much slower or faster, for example 5% [0%]",
-              [&o](const std::string& text) { o.skew = parse_percent("--skew", text, 99); });
+  where.value("--skew", "model: each rank computes by up to this much slower or faster, for example 5% [none]",
+              [&o](const std::string& text) { o.skew = text == "0%" ? 0 : parse_percent("--skew", text, 99); });
   where.text(
       "--master", o.master,
       "host:port where the processes of a job meet, on the machine of process 0 [from torchrun, srun or mpirun]");

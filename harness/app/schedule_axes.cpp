@@ -18,6 +18,9 @@ template <class Number>
 Number parse_number(const std::string& text, std::string_view what, std::string_view instead) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    throw usage_error(fmt::format("{} \"{}\" is out of range", what, text), "", instead);
+  }
   if (error != std::errc{} || end != text.data() + text.size()) {
     throw usage_error(fmt::format("{} \"{}\" is not a number", what, text), "", instead);
   }

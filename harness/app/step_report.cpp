@@ -24,33 +24,40 @@ std::string exposed(const Row& row, const std::string& column) {
 
 std::string step_table_text(const std::vector<Row>& rows) {
   if (rows.empty()) return "no cases\n";
-  const std::vector<std::string> names = row_names(rows);
-  TableLines lines{{"case", "step", "compute", "tensor exposes", "pipeline exposes", "data exposes", "memory", "FLOP/s",
-                    "n", "status"}};
+  std::vector<std::string> names = row_names(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    names[i] = fmt::format("{} (t{} p{} d{})", names[i], format_value(rows[i].at("tensor")),
+                           format_value(rows[i].at("stages")), format_value(rows[i].at("data")));
+  }
+  TableLines lines{{"case", "step", "compute", "tensor exposes", "pipeline exposes", "data exposes", "together",
+                    "memory", "FLOP/s", "n", "status"}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const std::string source = text_of(row, "source");
     const std::string status = text_of(row, "status") + (source == "measured" ? "" : " " + source);
     const double step = real_of(row, "t_step");
+    const std::string memory = fmt::format("{:.3g} GB", real_of(row, "memory") / 1e9);
     if (std::isnan(step)) {
-      lines.push_back({names[i], "-", "-", "-", "-", "-", format_value(row.at("memory")), "-", "-", status});
+      lines.push_back({names[i], "-", "-", "-", "-", "-", "-", memory, "-", "-", status});
       continue;
     }
-    lines.push_back({names[i], time_text(step), time_text(real_of(row, "t_compute")), exposed(row, "exposed_tensor"),
-                     exposed(row, "exposed_pipeline"), exposed(row, "exposed_data"), format_value(row.at("memory")),
-                     fmt::format("{:.3g}", real_of(row, "model_flops") / step), format_value(row.at("rounds")),
-                     status});
+    lines.push_back(
+        {names[i], time_text(step), time_text(real_of(row, "t_compute")), exposed(row, "exposed_tensor"),
+         exposed(row, "exposed_pipeline"), exposed(row, "exposed_data"), time_text(real_of(row, "exposed_together")),
+         memory, fmt::format("{:.3g}", real_of(row, "model_flops") / step), format_value(row.at("rounds")), status});
   }
   std::string text = aligned(lines);
   if (const std::string words = words_text(rows, names); !words.empty()) text += "\nIn words:\n" + words;
   return text +
-         "\nMedians of one step over n rounds.\n"
+         "\nMedians of one step over n rounds; (t p d): ranks that a layer is cut over, stages, replicas.\n"
          "  compute  the slowest stage where nobody waits\n"
          "  exposes  what the step has beyond one whose collectives of that kind take no time; of the pipeline what "
          "is\n"
          "           left beyond compute without the others: bubble and transfers. - where the step is not cut that "
          "way\n"
-         "  memory   buffers of a rank, in bytes\n"
+         "  together what two of them expose only together (below 0: claim both), so that all add up to step - "
+         "compute\n"
+         "  memory   buffers of a rank\n"
          "  FLOP/s   what the model needs of a rank / step: over the device's peak that is the model FLOPs "
          "utilisation\n"
          "In summary.csv: t_step, t_compute, exposed_tensor, exposed_pipeline, exposed_data, exposed_together, "

@@ -44,6 +44,15 @@ double own(const Summary& s, const std::string& column) {
   return unknown;
 }
 
+// What the parts do not add up to.
+double together_of(const Summary& s) {
+  double parts = 0;
+  for (const char* column : {"exposed_tensor", "exposed_data", "exposed_pipeline"}) {
+    if (const double part = own(s, column); !std::isnan(part)) parts += part;
+  }
+  return (s.times.step - s.times.compute).value() - parts;
+}
+
 std::string words(const Summary& s) {
   const double step = s.times.step.value();
   std::string text = fmt::format("computes {:.1f} % of the step", 100 * s.times.compute.value() / step);
@@ -52,6 +61,8 @@ std::string words(const Summary& s) {
     const double exposed = own(s, column);
     if (!std::isnan(exposed)) text += fmt::format(", {} exposes {:.1f} %", what, 100 * exposed / step);
   }
+  const double together = together_of(s);
+  if (std::fabs(together) > 0.005 * step) text += fmt::format(", together {:.1f} % more", 100 * together / step);
   return text;
 }
 
@@ -85,11 +96,7 @@ void ask_for_exposure(CaseSpec& spec, const TrainingStepSpec& step) {
     spec.estimates.push_back({"exposed_pipeline", beyond(both_apart ? without_both : overlapped(), compute)});
   }
   spec.derive = [](const Summary& s) -> std::vector<std::pair<std::string, Value>> {
-    double parts = 0;
-    for (const char* column : {"exposed_tensor", "exposed_data", "exposed_pipeline"}) {
-      if (const double part = own(s, column); !std::isnan(part)) parts += part;
-    }
-    return {{"exposed_together", (s.times.step - s.times.compute).value() - parts}};
+    return {{"exposed_together", together_of(s)}};
   };
   spec.words = words;
 }

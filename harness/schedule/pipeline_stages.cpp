@@ -116,7 +116,10 @@ void add_stage(ProgramBuilder& p, ClassBuilder rank_class, const PipelineFrame& 
     }
     if (takes_gradient(step.kind) && !last) receive(lanes.receive_backward, edges.backward(stage), 1, dy());
     switch (step.kind) {
-      case Kind::forward: work.forward(flow, step, x, y); break;
+      case Kind::forward:
+        work.forward(flow, step, x, y);
+        if (last && work.loss) work.loss(flow, y);
+        break;
       case Kind::backward: work.backward(flow, step, x, dy(), dx); break;
       case Kind::backward_input: work.backward_input(flow, step, dy(), dx); break;
       case Kind::backward_weight: work.backward_weight(flow, step, x, dy()); break;

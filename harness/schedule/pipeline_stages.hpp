@@ -51,6 +51,8 @@ struct PipelineWork {
   std::function<void(Dataflow&, const PipelineStep&, Slice x, Slice dy, Slice dx)> backward;
   std::function<void(Dataflow&, const PipelineStep&, Slice dy, Slice dx)> backward_input;
   std::function<void(Dataflow&, const PipelineStep&, Slice x, Slice dy)> backward_weight;
+  // After a forward step of the last layers; null: nothing.
+  std::function<void(Dataflow&, Slice y)> loss = nullptr;
   // After a receive, on its lane.
   std::function<void(Dataflow&, LaneId, Slice)> received;
   // At the end of a stage.

@@ -84,6 +84,7 @@ class StageWork {
     scratch_ = buffer("scratch", spec.layers.tokens * widest);
     product_ = buffer("weight_product", largest);
     if (spec.tensor > 1) summand_ = buffer("summand", 2 * whole_);
+    if (spec.tensor > 1) loss_ = buffer("loss", whole_);
     state_ = buffer("state", 2 * whole_);
     state_gradient_ = buffer("state_gradient", 2 * whole_);
   }
@@ -129,6 +130,12 @@ class StageWork {
       }
       if (weight && step.microbatch == spec_.shape.microbatches - 1) reduce(flow, step, layer);
     }
+  }
+
+  // The backward pass begins when the loss has read the whole output, not a summand of it. Uncut, the order on the lane
+  // says so.
+  void loss(Dataflow& flow, const Slice& y) {
+    if (spec_.tensor > 1) flow.add(compute_, Copy{}, {y}, {{loss_, 0, whole_}});
   }
 
   void optimizer(Dataflow& flow) {
@@ -257,7 +264,7 @@ class StageWork {
   std::int64_t layers_;  // of a chunk
   std::int64_t whole_;   // elements of an activation
   std::int64_t layer_weights_ = 0;
-  BufferId weights_, gathered_, gradients_, reduced_, master_, given_, scratch_, product_, summand_, state_,
+  BufferId weights_, gathered_, gradients_, reduced_, master_, given_, scratch_, product_, summand_, loss_, state_,
       state_gradient_;
 
   // Of the stage under construction.
@@ -317,6 +324,7 @@ Program training_step_program(const TrainingStepSpec& spec) {
                             Slice dx) { work.backward(flow, s, true, false, {}, dy, dx); },
       .backward_weight = [&](Dataflow& flow, const Step& s, Slice x,
                              Slice dy) { work.backward(flow, s, false, true, x, dy, {}); },
+      .loss = [&](Dataflow& flow, Slice y) { work.loss(flow, y); },
       .received = [](Dataflow&, LaneId, Slice) {},
       .finish = [&](Dataflow& flow) { work.optimizer(flow); }};
   add_stages(p, frame, lanes, edges, steps);

@@ -55,10 +55,10 @@ inline constexpr const char* gather_communicator = "gather";  // fsdp: weights
 
 // A class for each stage, whose ranks are alike. Lanes: "compute", those of the pipeline where it has several stages,
 // "tensor", "data" and "gather" where there are such. Of each pair of matrices the summands are all-reduced before the
-// next pair begins, on the way back while the gradients of the pair's weights are computed. Gradients of weights are
-// accumulated over the microbatches; those of a layer are communicated when its last microbatch has passed, while
-// earlier layers still compute; two slots hold gathered layers. At the end the weights are updated bucket by bucket.
-// Throws Error(usage) where a cut does not divide, above memory_limit, and as pipeline_table does.
+// next pair, or the loss, begins, on the way back while the gradients of the pair's weights are computed. Gradients of
+// weights are accumulated over the microbatches; those of a layer are communicated when its last microbatch has passed,
+// while earlier layers still compute; two slots hold gathered layers. At the end the weights are updated bucket by
+// bucket. Throws Error(usage) where a cut does not divide, above memory_limit, and as pipeline_table does.
 Program training_step_program(const TrainingStepSpec& spec);
 
 }  // namespace ovl

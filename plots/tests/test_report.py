@@ -110,6 +110,23 @@ def test_a_page_is_one_file_that_asks_nobody(page: str) -> None:
     assert len(page.encode()) < MOST_BYTES == 5 * 1024 * 1024
 
 
+def test_nothing_but_a_page_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = synthetic.build(tmp_path / "run", ONE)
+    samples = (run / "samples.csv").read_bytes()
+    for out, why in (
+        (run / "samples.csv", "is there already and is no HTML page"),
+        (run / "run.json", "is there already and is no HTML page"),
+        (run, "is a directory; name a file, such as"),
+    ):
+        for command in ("report", "lab"):
+            assert main([command, str(run), "-o", str(out)]) == 2
+            assert why in capsys.readouterr().err
+    assert (run / "samples.csv").read_bytes() == samples
+    page = tmp_path / "page.html"
+    assert main(["report", str(run), "-o", str(page)]) == 0
+    assert main(["report", str(run), "-o", str(page)]) == 0, "a page is written again"
+
+
 def test_every_file_of_the_folder_is_in_the_page(page: str) -> None:
     folder = Path(pictures.__file__).parent
     for file in [*folder.glob("*.js"), *folder.glob("*.css"), folder.parent / "lab" / "theme.js"]:

@@ -118,8 +118,10 @@ class Calibrating(RunTest):
     def test_what_it_cannot_learn_from(self):
         self.refuse("--out", self.description, text="no run is named")
         self.refuse(self.folder, text="--out is missing")
-        self.refuse(self.folder, "--out", self.folder / "x.txt", text="no machine description")
+        self.refuse(self.folder, "--out", self.folder / "x.txt", text="x.txt is no .json file")
         self.refuse(self.folder, "--out", self.description, text="it has no run.json")
+        self.refuse(self.folder, self.folder, "--out", self.description, text="is named twice")
+        self.refuse(self.folder, "--out", self.description, "--name", "<b>", text="--name <b>: ")
         model = self.folder / "predicted"
         durations = run(
             PAIR, "--backend", "model", "--machine", self.machine(), "--out", model, "--allow-debug",

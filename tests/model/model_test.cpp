@@ -161,6 +161,16 @@ TEST(Model, ACollectiveWaitsForTheSlowestOfSkewedRanks) {
   }
 }
 
+// Measured between the two ranks of a node: between nodes of two it says nothing, on a node of four it is scaled.
+TEST(Model, WhatANodeDidTellsNothingOfRanksOnSeveral) {
+  model::Rates rates = machine();
+  rates.node_ranks = 2;
+  EXPECT_THAT(open_model(rates)->supports(pair(mebibytes(1), 1, 4)).reason,
+              HasSubstr("machine made-up does not say what all_reduce of 4 ranks on 2 nodes takes"));
+  rates.node_ranks = 4;
+  EXPECT_EQ(open_model(rates)->supports(pair(mebibytes(1), 1, 4)).reason, "");
+}
+
 // ---- what contends -------------------------------------------------------------------------------------------------
 
 // 10 GB move at 1 TB/s for 10 ms alone.

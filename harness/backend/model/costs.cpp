@@ -38,7 +38,11 @@ const LinkCost& link_of(const Rates& rates, bool network) { return network ? rat
 bool known(const LinkCost& link) { return !std::isnan(link.latency.value()) && !std::isnan(link.bandwidth.value()); }
 
 // What was measured of this kind, ranks and dtype; of several the first, one of the same dtype before one of another.
-const KnownCollective* measured(const Rates& rates, const Collective& c, int ranks, bool same_kind, bool same_ranks) {
+// What as many ranks as a node has did tells nothing of ranks on several nodes.
+const KnownCollective* measured(const Rates& rates, const Collective& c, std::span<const Rank> group, bool same_kind,
+                                bool same_ranks) {
+  const int ranks = static_cast<int>(group.size());
+  const bool beyond = nodes_of(rates, group) > 1;
   const KnownCollective* found = nullptr;
   const auto closer = [&](const KnownCollective& a, const KnownCollective& b) {
     const auto distance = [&](const KnownCollective& k) {
@@ -47,6 +51,7 @@ const KnownCollective* measured(const Rates& rates, const Collective& c, int ran
     return distance(a) < distance(b);
   };
   for (const KnownCollective& k : rates.collectives) {
+    if (beyond && k.ranks <= rates.node_ranks) continue;
     if (k.ranks < 2 || (same_kind && k.kind != c.kind) || (same_ranks && k.ranks != ranks)) continue;
     if (found == nullptr || closer(k, *found)) found = &k;
   }
@@ -107,18 +112,20 @@ std::optional<Timed> over_links(const Rates& rates, const Collective& c, std::sp
 Timed timed(const Rates& rates, const Collective& c, std::span<const Rank> group, Bytes size) {
   const int ranks = static_cast<int>(group.size());
   const auto bytes = static_cast<double>(size.value());
-  if (const KnownCollective* k = measured(rates, c, ranks, true, true)) return {time_of(*k, bytes), "measured"};
+  if (const KnownCollective* k = measured(rates, c, group, true, true)) return {time_of(*k, bytes), "measured"};
   if (const auto nccl = predicted_by_nccl(rates, c, group, size)) return *nccl;
   if (const auto links = over_links(rates, c, group, size)) return *links;
   for (const bool same_kind : {true, false}) {
-    const KnownCollective* k = measured(rates, c, ranks, same_kind, false);
+    const KnownCollective* k = measured(rates, c, group, same_kind, false);
     if (k == nullptr) continue;
     const LinkCost link = link_behind(*k, bytes);
     const CollectiveSteps steps = steps_of(c.kind, ranks);
     return {link.latency * steps.messages + Seconds(steps.bytes * bytes / link.bandwidth.value()),
             fmt::format("scaled from {} of {} ranks", name(k->kind), k->ranks)};
   }
-  throw not_told(rates, fmt::format("{} of {} ranks", name(c.kind), ranks));
+  const int nodes = nodes_of(rates, group);
+  throw not_told(
+      rates, fmt::format("{} of {} ranks{}", name(c.kind), ranks, nodes > 1 ? fmt::format(" on {} nodes", nodes) : ""));
 }
 
 }  // namespace
@@ -193,7 +200,7 @@ Cost message_cost(const Rates& rates, Bytes bytes, Rank from, Rank to) {
   cost.network = nodes_of(rates, ends) > 1;
   LinkCost link = link_of(rates, cost.network);
   if (!known(link)) {
-    if (const KnownCollective* k = measured(rates, {}, 2, false, false)) {
+    if (const KnownCollective* k = measured(rates, {}, ends, false, false)) {
       link = link_behind(*k, static_cast<double>(bytes.value()));
     }
   }

@@ -248,12 +248,28 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _write_page(page: str, out: Path) -> int:
+    _require_page(out)
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {out} ({error.strerror}); name another file with -o") from error
     print(out)
     return 0
+
+
+def _require_page(out: Path) -> None:
+    """Nothing is written over but a page: a slip must not cost the samples that it was to show."""
+    if out.is_dir():
+        raise RunError(f"-o {out} is a directory; name a file, such as {out / 'report.html'}", status=2)
+    try:
+        with out.open("rb") as file:
+            begins = file.read(64)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunError(f"cannot read what is at {out} ({error.strerror}); name another file with -o") from error
+    if begins and not begins.lstrip().lower().startswith(b"<!doctype html"):
+        raise RunError(f"{out} is there already and is no HTML page; name another file with -o", status=2)
 
 
 def _schemes(options: argparse.Namespace) -> int:
