@@ -280,8 +280,8 @@ void add_run(Machine& machine, const LoadedRun& run, const Origin& origin) {
 
 std::string described(const Machine& machine) {
   const auto safe = [](const std::string& text) { return printable(text, 400); };
-  std::string text = fmt::format("{}: {}{}{}\n", machine.name, safe(machine.fabric), machine.device.empty() ? "" : ", ",
-                                 safe(machine.device));
+  std::string text = fmt::format("{}: {}{}{}\n", machine.name, safe(machine.fabric),
+                                 machine.fabric.empty() || machine.device.empty() ? "" : ", ", safe(machine.device));
   for (const CollectiveCost& c : machine.collectives) {
     const CostFit fit = c.fit();
     const Origin* origin = machine.find_origin(c.origin);

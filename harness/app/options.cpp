@@ -187,7 +187,8 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
                  "stop when the 95 % interval of the hidden share is narrower [0.05]");
   measuring.whole("--min-samples", o.measure.stop.min_rounds, 2, most,
                   "rounds before --precision may stop a case [20]");
-  measuring.whole("--max-samples", o.measure.stop.max_rounds, 2, most, "rounds at most [1000]");
+  measuring.whole("--max-samples", o.measure.stop.max_rounds, 2, most,
+                  "rounds at most; spoilt ones are measured again, up to four times as many [1000]");
   measuring.duration("--max-time", o.measure.stop.max_time,
                      "time for the rounds of one case, whatever they reached; tuning, verification, warm-up and an "
                      "instrumented pass come on top [8s; 60s with --interleave block]");
