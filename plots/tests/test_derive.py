@@ -184,8 +184,9 @@ def test_cases_that_only_their_keys_tell_apart_are_named_by_the_words_that_diffe
             "source": ["measured", "model", "measured"],
         }
     )
-    assert derive.brief_names(frame) == ["schedule=a c=1", "schedule=b c=1 (model)", "schedule=b c=2"]
-    told = frame.assign(placement=["serial", "concurrent", "graph"])
-    assert derive.brief_names(told) == derive.case_names(told)  # where the axes tell, they do
-    assert derive.brief_names(frame.iloc[:1]) == derive.case_names(frame.iloc[:1])
+    assert derive.case_names(frame) == [
+        "concurrent · schedule=a c=1",
+        "concurrent (model)",
+        "concurrent · schedule=b c=2",
+    ]
     assert derive.differing_words([]) == []

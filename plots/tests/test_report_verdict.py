@@ -408,9 +408,9 @@ def test_what_a_mistake_in_the_ordering_costs(tmp_path: Path) -> None:
     rows = [row("correct", 0, 0.03), row("missing_wait", 12, 0.03), row("global_sync", 0, 0.04)]
     said = verdict({"summary": pd.DataFrame(rows)}, 20)
     assert [(s.about, s.text) for s in said] == [
-        ("variant=missing_wait", "12 of 100 elements wrong in n = 11 rounds (only n = 11 of the 20 rounds asked for)"),
+        ("missing_wait", "12 of 100 elements wrong in n = 11 rounds (only n = 11 of the 20 rounds asked for)"),
         (
-            "variant=global_sync",
+            "global_sync",
             "right, but a step takes 40.00 ms [38.00, 42.00], longer than 30.00 ms [28.50, 31.50] of the correct order "
             "(only n = 11 of the 20 rounds asked for)",
         ),

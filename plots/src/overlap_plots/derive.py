@@ -110,26 +110,9 @@ def case_names(frame: pd.DataFrame) -> list[str]:
     keys = list(frame["key"])
     for alike in {name for name in names if names.count(name) > 1}:
         rows = [row for row, name in enumerate(names) if name == alike]
-        for row, words in zip(rows, _words_apart([keys[row] for row in rows]), strict=True):
+        for row, words in zip(rows, differing_words([plain(keys[row]) for row in rows]), strict=True):
             names[row] = " · ".join(filter(None, (alike, words)))
     return [n if n and names.count(n) == 1 else plain(key) for n, key in zip(names, keys, strict=True)]
-
-
-def _words_apart(keys: Sequence[str]) -> list[str]:
-    """Of each key the words that not all of them hold."""
-    words = [key.split() for key in keys]
-    shared = set(words[0]).intersection(*words)
-    return [" ".join(plain(word) for word in of_key if word not in shared) for of_key in words]
-
-
-def brief_names(frame: pd.DataFrame) -> list[str]:
-    """As ``case_names``; where axes that they do not know tell cases apart, the words of the key that differ."""
-    names = case_names(frame)
-    keys = [plain(key) for key in frame["key"]]
-    if not set(names) & set(keys):
-        return names
-    words = _with_source(frame, differing_words(keys))
-    return [name if name and words.count(name) == 1 else known for name, known in zip(words, names, strict=True)]
 
 
 def differing_words(texts: Sequence[str]) -> list[str]:

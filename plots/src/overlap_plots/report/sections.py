@@ -220,7 +220,7 @@ def distrust_section(run: Run) -> Markup:
 
 
 def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    named = rows.assign(name=derive.brief_names(rows), little=False)
+    named = rows.assign(name=derive.case_names(rows), little=False)
     if {"t_compute", "t_comm", "t_step"} <= set(rows.columns):
         named["little"] = derive.little_to_hide(rows)
     return [dict(zip(named.columns, values, strict=True)) for values in named.itertuples(index=False, name=None)]

@@ -55,7 +55,7 @@ def verdict(tables: Mapping[str, pd.DataFrame], rounds_asked: float = math.nan) 
     if summary.empty:
         return []
     rows = over_launches(summary, tables.get("launches"))
-    rows = rows.assign(name=derive.brief_names(rows), asked=rounds_asked)
+    rows = rows.assign(name=derive.case_names(rows), asked=rounds_asked)
     samples = tables.get("samples")
     stretches = derive.stretches(samples) if samples is not None and not samples.empty else None
     said: list[Sentence] = []
