@@ -55,7 +55,7 @@ class StageWork {
       : spec_(spec),
         compute_(compute),
         pairs_(pairs_of(spec)),
-        layers_(spec.layers.count / (spec.shape.stages * spec.shape.chunks)),
+        layers_(spec.layers.count / (std::int64_t{spec.shape.stages} * spec.shape.chunks)),
         whole_(spec.layers.tokens * spec.layers.hidden) {
     std::int64_t widest = hidden();
     std::int64_t largest = 0;
