@@ -42,6 +42,7 @@ class World {
   virtual void abort(const std::string& reason) noexcept = 0;
   // `call` runs once, on a thread of its own, when this world is aborted or breaks, with the reason: for whoever waits
   // outside of an operation. An empty function takes it back: after an abort it has run then, else it never will.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the function
   virtual void when_aborted(std::function<void(const std::string& reason)> /*call*/) {}
   // What this process knows of itself when it is aborted, for process 0; the first text stays. From any thread.
   virtual void report(const std::string& /*text*/) noexcept {}
