@@ -150,23 +150,16 @@ Origin origin_of(const LoadedRun& run, const Machine& machine) {
   return origin;
 }
 
-bool computes(const std::string& side) { return side == "gemm" || side == "compute"; }
-bool communicates(const std::string& side) {
-  return side == "comm" ||
-         std::any_of(std::begin(EnumNames<CollectiveKind>::table), std::end(EnumNames<CollectiveKind>::table),
-                     [&](const auto& known) { return known.second == side; });
-}
-
 // What was learnt replaces what the description said of the same thing.
 void add(Machine& machine, const Calibration& learnt, const std::string& origin) {
   const auto set_rate = [&](const std::string& name, double rate) {
     std::erase_if(machine.rates, [&](const MachineRate& r) { return r.name == name; });
     machine.rates.push_back({name, origin, {.value = rate}});
   };
+  std::erase_if(machine.rates, [](const MachineRate& r) { return r.name == "kernel"; });
   for (const GemmRate& g : learnt.gemms) {
     set_rate(fmt::format("gemm_{}", name(g.dtype)), g.rate.value());
-    std::erase_if(machine.rates, [](const MachineRate& r) { return r.name == "kernel"; });
-    if (g.kernel.value() > 0) set_rate("kernel", g.kernel.value());
+    if (g.kernel.value() > 0) set_rate("kernel", g.kernel.value());  // that of all
   }
   for (const ShapeRate& s : learnt.shapes) set_rate(fmt::format("gemm_{}@{}", name(s.dtype), s.gemm), s.rate.value());
   for (const CommCost& c : learnt.comms) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "program/program.hpp"
 #include "results/file.hpp"
 #include "results/import/imported.hpp"
 #include "schedule/collective.hpp"
@@ -359,6 +360,14 @@ std::string unit_of_rate(std::string_view name) {
   const bool of_a_gemm = known->second == "FLOP/s";
   return of_a_gemm && !shape.empty() && shape.find_first_not_of("0123456789x") == std::string_view::npos ? known->second
                                                                                                          : "";
+}
+
+bool computes(std::string_view side) { return side == "gemm" || side == "compute"; }
+
+bool communicates(std::string_view side) {
+  return side == "comm" ||
+         std::any_of(std::begin(EnumNames<CollectiveKind>::table), std::end(EnumNames<CollectiveKind>::table),
+                     [&](const auto& known) { return known.second == side; });
 }
 
 CostFit CollectiveCost::fit() const {

@@ -97,6 +97,10 @@ struct ContentionCoefficient {
   Quoted slowdown;
 };
 
+// What is not of one shape or size: a side that the model takes for all of its kind.
+bool computes(std::string_view side);      // gemm, compute
+bool communicates(std::string_view side);  // comm, or a collective
+
 struct Machine {
   static constexpr int version = 1;
 

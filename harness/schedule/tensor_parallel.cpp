@@ -9,44 +9,16 @@
 #include "base/error.hpp"
 #include "program/builder.hpp"
 #include "program/dataflow.hpp"
+#include "schedule/cut.hpp"
 #include "schedule/data.hpp"
 
 namespace ovl {
-namespace {
-
-void require_divides(std::int64_t whole, std::int64_t by, std::string_view what, std::string_view parts,
-                     std::string_view instead) {
-  if (by > 0 && whole % by == 0) return;
-  throw usage_error(fmt::format("{} {} do not divide by {} {}", whole, what, by, parts), "all parts are equal",
-                    instead);
-}
-
-// The two matrices of a pair, on one rank.
-struct Pair {
-  std::int64_t first_out;
-  std::int64_t second_in;
-};
-
-std::array<Pair, 2> pairs_of(const TensorParallelSpec& spec) {
-  const std::array<Matrix, 4> m = spec.layers.matrices();
-  for (const Matrix& first : {m[0], m[2]}) {
-    require_divides(first.out, spec.ranks, fmt::format("columns of {}", first.name), "ranks",
-                    "type another --ranks, or another --scale");
-  }
-  for (const Matrix& second : {m[1], m[3]}) {
-    require_divides(second.in, spec.ranks, fmt::format("rows of {}", second.name), "ranks",
-                    "type another --ranks, or another --scale");
-  }
-  return {{{m[0].out / spec.ranks, m[1].in / spec.ranks}, {m[2].out / spec.ranks, m[3].in / spec.ranks}}};
-}
-
-}  // namespace
-
 Program tensor_parallel_program(const TensorParallelSpec& spec) {
   require(spec.ranks > 0 && spec.repeats > 0 && gemm_output(spec.dtype) == spec.dtype,
           "activations are of one dtype, and ranks hold them");
   const Layers& layers = spec.layers;
-  const std::array<Pair, 2> pairs = pairs_of(spec);
+  const std::array<CutPair, 2> pairs =
+      cut_pairs(layers, spec.ranks, "ranks", "type another --ranks, or another --scale");
   require_divides(layers.tokens, spec.tiles, "tokens", "tiles",
                   "type another --tiles, or tokens after the @ of --layers");
   const std::int64_t rows = layers.tokens / spec.tiles;  // of a tile
@@ -58,7 +30,7 @@ Program tensor_parallel_program(const TensorParallelSpec& spec) {
   const std::int64_t width = layers.hidden;
   std::int64_t weights_a_layer = 0;
   std::int64_t widest = 0;
-  for (const Pair& pair : pairs) {
+  for (const CutPair& pair : pairs) {
     weights_a_layer += width * (pair.first_out + pair.second_in);
     widest = std::max({widest, pair.first_out, pair.second_in});
   }
@@ -100,7 +72,7 @@ Program tensor_parallel_program(const TensorParallelSpec& spec) {
   for (std::int64_t layer = 0; layer < layers.count * spec.repeats; ++layer) {
     const bool first_layer = layer % layers.count == 0;
     if (first_layer) weight = 0;
-    for (const Pair& pair : pairs) {
+    for (const CutPair& pair : pairs) {
       const bool begins = first_layer && &pair == pairs.data();
       if (begins && done > 0) flow.hold(compute, flow.size() - 1);
       const Slice first{weights, weight, width * pair.first_out};

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "program/builder.hpp"
 #include "program/dataflow.hpp"
+#include "schedule/cut.hpp"
 #include "schedule/data.hpp"
 #include "schedule/pipeline_stages.hpp"
 
@@ -18,31 +19,6 @@ namespace ovl {
 namespace {
 
 using Step = PipelineStep;
-
-void require_divides(std::int64_t whole, std::int64_t by, const std::string& what, const std::string& parts,
-                     const std::string& instead) {
-  if (by > 0 && whole % by == 0) return;
-  throw usage_error(fmt::format("{} {} do not divide by {} {}", whole, what, by, parts), "all parts are equal",
-                    instead);
-}
-
-// Two matrices on one rank: the first cut by columns, the second by rows.
-struct Pair {
-  std::int64_t first_out = 0;
-  std::int64_t second_in = 0;
-};
-
-std::array<Pair, 2> pairs_of(const TrainingStepSpec& spec) {
-  const std::array<Matrix, 4> m = spec.layers.matrices();
-  const std::string instead = "type another --tensor, or another --scale";
-  for (const Matrix& first : {m[0], m[2]}) {
-    require_divides(first.out, spec.tensor, fmt::format("columns of {}", first.name), "parts", instead);
-  }
-  for (const Matrix& second : {m[1], m[3]}) {
-    require_divides(second.in, spec.tensor, fmt::format("rows of {}", second.name), "parts", instead);
-  }
-  return {{{m[0].out / spec.tensor, m[1].in / spec.tensor}, {m[2].out / spec.tensor, m[3].in / spec.tensor}}};
-}
 
 struct DataLanes {
   LaneId tensor, data, gather;
@@ -54,12 +30,12 @@ class StageWork {
   StageWork(ProgramBuilder& p, const TrainingStepSpec& spec, LaneId compute)
       : spec_(spec),
         compute_(compute),
-        pairs_(pairs_of(spec)),
+        pairs_(cut_pairs(spec.layers, spec.tensor, "parts", "type another --tensor, or another --scale")),
         layers_(spec.layers.count / (std::int64_t{spec.shape.stages} * spec.shape.chunks)),
         whole_(spec.layers.tokens * spec.layers.hidden) {
     std::int64_t widest = hidden();
     std::int64_t largest = 0;
-    for (const Pair& pair : pairs_) {
+    for (const CutPair& pair : pairs_) {
       widest = std::max({widest, pair.first_out, pair.second_in});
       largest = std::max({largest, hidden() * pair.first_out, pair.second_in * hidden()});
       layer_weights_ += hidden() * (pair.first_out + pair.second_in);
@@ -227,7 +203,7 @@ class StageWork {
                   Slice gradient) {
     const Slice all{gradients_, layer_offset(step, layer), layer_weights_};
     const auto [first, second] = matrices(all, pair);
-    const Pair& p = pairs_[pair];
+    const CutPair& p = pairs_[pair];
     accumulate(flow, gemm(p.second_in, hidden(), tokens()), rows(given_, p.second_in), gradient, second);
     accumulate(flow, gemm(hidden(), p.first_out, tokens()), first_pair ? x : rows(given_, hidden()),
                rows(given_, p.first_out), first);
@@ -260,7 +236,7 @@ class StageWork {
   LaneId compute_;
   DataLanes lanes_;
   CommId tensor_, data_, gather_;
-  std::array<Pair, 2> pairs_;
+  std::array<CutPair, 2> pairs_;
   std::int64_t layers_;  // of a chunk
   std::int64_t whole_;   // elements of an activation
   std::int64_t layer_weights_ = 0;

@@ -37,9 +37,6 @@ std::optional<GpuGeneration> generation_of(std::string_view device) {
   return std::nullopt;
 }
 
-bool computes(std::string_view side) { return side == "gemm" || side == "compute"; }
-bool communicates(std::string_view side) { return side == "comm" || value_named<CollectiveKind>(side).has_value(); }
-
 // gemm_f32@512x512x512
 void add_shape(Rates& rates, const MachineRate& rate) {
   constexpr std::string_view prefix = "gemm_";
