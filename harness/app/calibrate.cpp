@@ -150,16 +150,24 @@ Origin origin_of(const LoadedRun& run, const Machine& machine) {
   return origin;
 }
 
-// What was learnt replaces what the description said of the same thing.
+// What a description says that each kernel takes beside its work; unknown where it does not.
+Seconds kernel_of(const Machine& machine) {
+  for (const MachineRate& r : machine.rates) {
+    if (r.name == "kernel") return Seconds(r.rate.value);
+  }
+  return unknown_time;
+}
+
+// What was learnt replaces what the description said of the same thing; a kernel's overhead was not learnt where known.
 void add(Machine& machine, const Calibration& learnt, const std::string& origin) {
   const auto set_rate = [&](const std::string& name, double rate) {
     std::erase_if(machine.rates, [&](const MachineRate& r) { return r.name == name; });
     machine.rates.push_back({name, origin, {.value = rate}});
   };
-  std::erase_if(machine.rates, [](const MachineRate& r) { return r.name == "kernel"; });
+  const bool kernel_known = std::isfinite(kernel_of(machine).value());
   for (const GemmRate& g : learnt.gemms) {
     set_rate(fmt::format("gemm_{}", name(g.dtype)), g.rate.value());
-    if (g.kernel.value() > 0) set_rate("kernel", g.kernel.value());  // that of all
+    if (g.kernel.value() > 0 && !kernel_known) set_rate("kernel", g.kernel.value());  // that of all
   }
   for (const ShapeRate& s : learnt.shapes) set_rate(fmt::format("gemm_{}@{}", name(s.dtype), s.gemm), s.rate.value());
   for (const CommCost& c : learnt.comms) {
@@ -195,12 +203,12 @@ std::string percent(const std::vector<double>& errors, double at) {
   return errors.empty() ? "-" : fmt::format("{:.1f} %", 100 * (at < 1 ? median(sizes) : quantile(sizes, at)));
 }
 
-std::string errors_text(const std::vector<PairObservation>& observations) {
+std::string errors_text(const std::vector<PairObservation>& observations, Seconds kernel) {
   TableLines lines{{"held out", "t_compute", "worst", "t_comm", "worst", "t_step", "worst", "n"}};
   for (const auto& [what, text] : {std::pair{HeldOut::one_case, "a case"},
                                    {HeldOut::shape, "a GEMM shape"},
                                    {HeldOut::size, "a collective's size"}}) {
-    const HeldOutErrors e = held_out_errors(observations, what);
+    const HeldOutErrors e = held_out_errors(observations, what, kernel);
     lines.push_back({text, percent(e.compute, 0), percent(e.compute, 1), percent(e.comm, 0), percent(e.comm, 1),
                      percent(e.step, 0), percent(e.step, 1), std::to_string(e.step.size())});
   }
@@ -251,7 +259,8 @@ int run(int argc, char** argv) {
       machine.origins.back().source += ", " + from.source;
     }
   }
-  const Calibration calibration = calibrated(learnt.observations);
+  const Seconds kernel = kernel_of(machine);
+  const Calibration calibration = calibrated(learnt.observations, kernel);
   if (calibration.gemms.empty() || calibration.comms.empty()) {
     throw usage_error("there is nothing to learn from", "no case has all of its times, side by side or in turn",
                       "measure with overlap-pair --placement partitioned,serial and more than one size");
@@ -265,7 +274,7 @@ int run(int argc, char** argv) {
   without_resume("name another --out, in a place with room that you may write to", [&] { replace_text(o.out, text); });
   print_out(fmt::format(
       "{}, of {} cases:\n{}\nErrors of cases that the calibration had not seen, median and worst:\n{}", machine.name,
-      learnt.observations.size(), fitted_text(calibration), errors_text(learnt.observations)));
+      learnt.observations.size(), fitted_text(calibration), errors_text(learnt.observations, kernel)));
   return 0;
 }
 

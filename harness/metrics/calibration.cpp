@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -41,28 +42,35 @@ CostFit comm_fit(std::span<const SizeTime> points) {
   return fit;
 }
 
-void fit_gemms(Calibration& calibration, std::span<const PairObservation> observations) {
+// The dtype with most points tells what a kernel takes; its rate is then that line's.
+struct KernelOverhead {
+  Seconds each{0};
+  std::optional<DType> told_by;  // none where it was known before
+};
+KernelOverhead kernel_overhead(const std::map<DType, std::vector<SizeTime>>& points, Seconds kernel) {
+  if (std::isfinite(kernel.value())) return {kernel, std::nullopt};
+  const auto most = std::max_element(points.begin(), points.end(),
+                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  if (most == points.end()) return {};
+  return {Seconds(gemm_line(most->second).alpha), most->first};
+}
+
+void fit_gemms(Calibration& calibration, std::span<const PairObservation> observations, Seconds known_kernel) {
   std::map<DType, std::vector<SizeTime>> points;  // of operations instead of bytes
   std::map<std::pair<std::string, DType>, std::vector<double>> rates;
   for (const PairObservation& o : observations) {
     points[o.dtype].push_back({o.flops.value(), gemm_seconds(o)});
     rates[{o.gemm, o.dtype}].push_back(o.flops.value() / gemm_seconds(o));
   }
-  Seconds kernel{0};
-  std::size_t most = 0;
-  for (const auto& [dtype, of_dtype] : points) {
-    const CostLine line = gemm_line(of_dtype);
-    if (of_dtype.size() > most) kernel = Seconds(line.alpha);
-    most = std::max(most, of_dtype.size());
-  }
+  const KernelOverhead kernel = kernel_overhead(points, known_kernel);
   for (auto& [dtype, of_dtype] : points) {
     // What is left of each time is its work: with the kernel of all dtypes, its own rate.
     std::vector<double> left;
     for (const SizeTime& p : of_dtype) {
-      if (p.seconds > kernel.value()) left.push_back(p.bytes / (p.seconds - kernel.value()));
+      if (p.seconds > kernel.each.value()) left.push_back(p.bytes / (p.seconds - kernel.each.value()));
     }
-    const double rate = most == of_dtype.size() ? 1 / gemm_line(of_dtype).beta : left.empty() ? 0 : median(left);
-    if (rate > 0) calibration.gemms.push_back({dtype, kernel, FlopsPerSecond(rate)});
+    const double rate = kernel.told_by == dtype ? 1 / gemm_line(of_dtype).beta : left.empty() ? 0 : median(left);
+    if (rate > 0) calibration.gemms.push_back({dtype, kernel.each, FlopsPerSecond(rate)});
   }
   for (auto& [shape, seen] : rates) {
     calibration.shapes.push_back({shape.first, shape.second, FlopsPerSecond(median(seen))});
@@ -124,12 +132,12 @@ const ShapeRate* find_shape(const Calibration& c, const PairObservation& o) {
 
 }  // namespace
 
-Calibration calibrated(std::span<const PairObservation> observations) {
+Calibration calibrated(std::span<const PairObservation> observations, Seconds kernel) {
   std::vector<PairObservation> seen;
   std::copy_if(observations.begin(), observations.end(), std::back_inserter(seen),
                [](const PairObservation& o) { return known(o); });
   Calibration calibration;
-  fit_gemms(calibration, seen);
+  fit_gemms(calibration, seen, kernel);
   fit_comms(calibration, seen);
   calibration.slowdown = fit_slowdowns(seen);
   return calibration;
@@ -152,7 +160,7 @@ PairPrediction predicted(const Calibration& calibration, const PairObservation& 
   return p;
 }
 
-HeldOutErrors held_out_errors(std::span<const PairObservation> observations, HeldOut what) {
+HeldOutErrors held_out_errors(std::span<const PairObservation> observations, HeldOut what, Seconds kernel) {
   const auto left_out_with = [&](const PairObservation& a, const PairObservation& b) {
     switch (what) {
       case HeldOut::one_case: return &a == &b;
@@ -171,7 +179,7 @@ HeldOutErrors held_out_errors(std::span<const PairObservation> observations, Hel
     for (const PairObservation& other : observations) {
       if (!left_out_with(other, o)) rest.push_back(other);
     }
-    const PairPrediction p = predicted(calibrated(rest), o);
+    const PairPrediction p = predicted(calibrated(rest, kernel), o);
     add(errors.compute, p.compute, o.compute);
     add(errors.comm, p.comm, o.comm);
     add(errors.step, p.step, o.step);

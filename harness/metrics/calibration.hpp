@@ -2,7 +2,8 @@
 //
 // What a machine costs, learnt from pairs of a GEMM and a collective that were measured alone and together: what the
 // benches do not give directly. Three fits, each of its own times:
-//   a GEMM         t = kernel + 2mnk / rate          relative least squares over all shapes of a dtype
+//   a GEMM         t = kernel + 2mnk / rate          relative least squares over all shapes of a dtype; where `kernel` is
+//                                                    known, the median rate of what it leaves
 //   a collective   t = alpha + beta · bytes          as many segments as pay (stats/fit.hpp); of one size beta alone
 //   both together  fluid_step(compute, comm, s)      the two slowdowns with the least mean relative error of t_step
 // The first two are the model's terms for a device of which no units are known, the third is what it plays where a
@@ -62,8 +63,10 @@ struct Calibration {
   Slowdowns slowdown;             // 1 where nothing ran together
 };
 
-// Observations without times are not looked at.
-Calibration calibrated(std::span<const PairObservation> observations);
+// Observations without times are not looked at. `kernel`: what each kernel takes beside its work, where that was
+// measured by itself; unknown_time: the line through the GEMMs tells. Without it a curve in their rates, not an
+// overhead, may be what is told, and every copy would have to pay it.
+Calibration calibrated(std::span<const PairObservation> observations, Seconds kernel = unknown_time);
 
 // A shape that was seen takes what it took, another what the line of its dtype says. Unknown where the calibration has
 // no such dtype or collective.
@@ -80,6 +83,7 @@ struct HeldOutErrors {
 };
 enum class HeldOut { one_case, shape, size };
 // Each case, or all cases of a shape, or all of a size, are left out once. What the rest cannot predict is left out.
-HeldOutErrors held_out_errors(std::span<const PairObservation> observations, HeldOut what);
+HeldOutErrors held_out_errors(std::span<const PairObservation> observations, HeldOut what,
+                              Seconds kernel = unknown_time);
 
 }  // namespace ovl

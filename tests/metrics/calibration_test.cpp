@@ -64,6 +64,20 @@ TEST(Calibration, PredictsWhatItHasNotSeen) {
   EXPECT_NEAR(predicted(c, serial).step / serial.step, 1, 1e-9);
 }
 
+// Small GEMMs at half the rate look like an overhead of 33 us to a line; one that was measured by itself stays.
+TEST(Calibration, AnOverheadThatIsKnownIsNotLearnt) {
+  std::vector<PairObservation> grid = planted_grid();
+  for (PairObservation& o : grid) {
+    if (o.gemm != "512") o.compute = o.compute * 2;
+  }
+  EXPECT_GT(calibrated(grid).gemms.at(0).kernel.value(), 2 * kernel);
+  const Calibration c = calibrated(grid, Seconds(kernel));
+  ASSERT_EQ(c.gemms.size(), 1U);
+  EXPECT_EQ(c.gemms[0].kernel.value(), kernel);
+  // The middle rate is that of 256: 33.55 MFLOP in twice 2 + 33.55 us, of which the overhead leaves 2 x 33.55 + 2 us.
+  EXPECT_NEAR(c.gemms[0].rate.value(), 33.554432e6 / (2 * 33.554432e-6 + kernel), 1);
+}
+
 // A shape with a rate of its own is believed before the line.
 TEST(Calibration, AShapeThatWasSeenTakesWhatItTook) {
   std::vector<PairObservation> grid = planted_grid();
