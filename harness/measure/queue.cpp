@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -23,6 +24,11 @@ constexpr double usual_duration = 120;
 constexpr double late = 0.1;              // of the mean time between arrivals
 constexpr double late_mark = 0.05;        // share of late submissions from which the row says so
 constexpr double queue_full_mark = 0.75;  // likewise, backlog of a lane as a part of its launch queue
+
+// A queue that was not empty while arrivals came: the time when it is lies beyond what was seen, so in an order of
+// times it comes last, and a median of replays is known as long as most of them saw it.
+constexpr double still_busy = std::numeric_limits<double>::infinity();
+double if_seen(double time) { return std::isfinite(time) ? time : unknown; }
 
 // What a replay tells of itself, by the column that holds its median.
 constexpr const char* read_columns[] = {"growth_rate", "drain_time",    "in_system",   "time_in_system",
@@ -169,7 +175,7 @@ void read_queue(const Program& arm, const Timings& timings, const Rates& rates, 
     most = std::max(most, inside);
   }
   sample.values = {{"growth_rate", backlog_slope(sample.queue, empty)},
-                   {"drain_time", empty.value()},
+                   {"drain_time", std::isnan(empty.value()) ? still_busy : empty.value()},
                    {"in_system", mean.in_system},
                    {"time_in_system", mean.time_in_system.value()},
                    {"in_queue", mean.in_queue},
@@ -267,7 +273,7 @@ std::vector<Row> replay_rows(const FluidQueue& fluid, std::span<const Sample> us
       Row& row = rows.emplace_back(series_schema());
       row.set("time_s", point.time.value());
       row.set("backlog", static_cast<double>(point.submitted - point.completed));
-      row.set("growth_rate", noted(sample, "growth_rate")).set("drain_time_s", noted(sample, "drain_time"));
+      row.set("growth_rate", noted(sample, "growth_rate")).set("drain_time_s", if_seen(noted(sample, "drain_time")));
       row.set("submitted", static_cast<double>(point.submitted));
       row.set("completed", static_cast<double>(point.completed));
       if (known(fluid)) row.set("fluid_backlog", backlog_at(fluid, point.time).value());
@@ -294,7 +300,7 @@ std::string words(const QueueQuestion& q, const Summary& s) {
           : fmt::format("rho {:.3g}: the backlog {} by {} of the service rate, the fluid line by {:.3g}",
                         fluid.arrival / fluid.service, growth < 0 ? "changes" : "grows",
                         rate_text(growth, own_interval(s, "growth_rate"), mu), growth_rate(fluid).value() / mu);
-  const Seconds drain(own_value(s, "drain_time"));
+  const Seconds drain(if_seen(own_value(s, "drain_time")));
   const Seconds line = drain_time(fluid);
   if (q.queue.backlog > 0 && (!std::isnan(drain.value()) || std::isfinite(line.value()))) {
     text += fmt::format("; first empty after {}, the fluid line after {}",
@@ -514,7 +520,8 @@ std::vector<Column> queue_columns() {
                 "slope of the line through the backlog until it is first empty, median over the replays");
   real("fluid_growth_rate", "1/s", "arrival_rate - capacity");
   with_interval("drain_time", "s",
-                "when the queue is first empty, median over the replays; empty: not in every replay");
+                "when the queue is first empty, median over the replays, those that never were counted as later than "
+                "all; empty: most were not");
   real("fluid_drain_time", "s", "backlog / (capacity - arrival_rate); inf: never");
   with_interval("in_system", "1", "L: operations queued or served, average over time of a whole replay, its start too");
   with_interval("time_in_system", "s", "W: from submission to completion, average over its operations");

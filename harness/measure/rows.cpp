@@ -22,6 +22,12 @@ void set_estimate(Row& row, const std::string& column, const Estimate& estimate)
   row.set(column + "_high", estimate.interval.high);
 }
 
+// A time that lies beyond what was seen is infinite in an order of times, and no number in a table.
+Estimate where_finite(const Estimate& estimate) {
+  const auto finite = [](double v) { return std::isfinite(v) ? v : std::numeric_limits<double>::quiet_NaN(); };
+  return {finite(estimate.value), {finite(estimate.interval.low), finite(estimate.interval.high)}};
+}
+
 const std::string* observed(const CaseResult& result, std::string_view fact) {
   const auto found =
       std::find_if(result.observed.begin(), result.observed.end(), [&](const Fact& f) { return f.name == fact; });
@@ -232,7 +238,7 @@ Row summary_row(const Schema& schema, const CaseSpec& spec, const CaseResult& re
   row.set("blocks", static_cast<std::int64_t>(result.blocks.size()));
   row.set("stop_rule", text(name(result.stop)));
   set_numbers(row, result);
-  for (const auto& [column, value] : result.summary.own) set_estimate(row, column, value);
+  for (const auto& [column, value] : result.summary.own) set_estimate(row, column, where_finite(value));
   for (const auto& [column, value] : spec.derive(result.summary)) row.set(column, value);
   return row;
 }

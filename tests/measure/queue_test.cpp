@@ -271,6 +271,25 @@ TEST(Queue, ServiceIsMeasuredFirstAndLoadsArePartsOfIt) {
   EXPECT_GT(real(less, "drain_time"), 19 / 330.0);
 }
 
+// Of five replays two were never seen empty: the middle one is the latest that was. Of five with three, nothing is known.
+TEST(Queue, AReplayThatWasNeverSeenEmptyIsLaterThanAllThatWere) {
+  CaseSpec spec;
+  ask_about_queue(spec, of_load(0.67));
+  const auto drain = std::find_if(spec.estimates.begin(), spec.estimates.end(),
+                                  [](const auto& e) { return e.column == "drain_time"; });
+  ASSERT_NE(drain, spec.estimates.end());
+  const auto middle = [&](std::vector<double> times) {
+    std::vector<Sample> samples;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      samples.push_back({.round = static_cast<int>(i), .arm = "queue", .values = {{"drain_time", times[i]}}});
+    }
+    return estimate(samples, drain->statistic, 1).value;
+  };
+  constexpr double later = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(middle({3, later, 1, later, 2}), 3);
+  EXPECT_EQ(middle({3, later, later, later, 2}), later);
+}
+
 TEST(Queue, LanesWithUnitsOfTheirOwnServeMore) {
   // Without a limit of units two lanes are served side by side.
   const Row two = measure(of_load(1.5, 2), machine()).row;
