@@ -102,40 +102,75 @@ std::optional<PairObservation> observation_of(const Row& row) {
                          .together = together};
 }
 
+struct LearntCase {
+  PairObservation seen;  // of several launches the median
+  std::string label;
+  std::string layout;    // which cores its lanes ran on
+  bool crowded = false;  // fewer cores than lanes
+};
 struct Learnt {
-  std::vector<PairObservation> observations;  // a case each: of several launches the median
-  std::vector<std::string> left_out;          // cases of placements that the model does not know
+  std::vector<LearntCase> cases;
+  std::vector<std::string> left_out;  // which and why
 };
 
+std::string label_of(const Row& row) {
+  return fmt::format("{} {} {} {}", text_in(row, "gemm"), format_bytes(Bytes(whole_in(row, "bytes").value_or(0))),
+                     text_in(row, "placement"), text_in(row, "waiting"));
+}
+
 void learn_from(const LoadedRun& run, Learnt& learnt) {
-  std::map<std::string, std::vector<PairObservation>> cases;
+  std::map<std::string, std::vector<LearntCase>> cases;
   for (const Row& row : run.rows("summary")) {
     if (!has_numbers(row)) continue;
     if (text_in(row, "source") == "model") {
       throw usage_error(fmt::format("{} was predicted, not measured", run.name()),
                         "a model that learns from a model learns nothing", "name a run that was measured");
     }
-    const std::optional<PairObservation> o = observation_of(row);
-    if (o) {
-      cases[text_in(row, "key")].push_back(*o);
+    if (const std::optional<PairObservation> o = observation_of(row)) {
+      cases[text_in(row, "key")].push_back(
+          {*o, label_of(row), text_in(row, "layout"), whole_in(row, "oversubscribed").value_or(0) == 1});
     } else {
-      learnt.left_out.push_back(fmt::format("{} {} {} {}", text_in(row, "gemm"),
-                                            format_bytes(Bytes(whole_in(row, "bytes").value_or(0))),
-                                            text_in(row, "placement"), text_in(row, "waiting")));
+      learnt.left_out.push_back(label_of(row) + ": left out, the model does not know what lanes on one core share");
     }
   }
   for (const auto& [key, launches] : cases) {
-    PairObservation one = launches.front();
+    LearntCase one = launches.front();
     const auto middle = [&, &seen = launches](Seconds PairObservation::*time) {
       std::vector<double> values;
-      for (const PairObservation& o : seen) values.push_back((o.*time).value());
+      for (const LearntCase& c : seen) values.push_back((c.seen.*time).value());
       return Seconds(median(values));
     };
-    one.compute = middle(&PairObservation::compute);
-    one.comm = middle(&PairObservation::comm);
-    one.step = middle(&PairObservation::step);
-    learnt.observations.push_back(one);
+    one.seen.compute = middle(&PairObservation::compute);
+    one.seen.comm = middle(&PairObservation::comm);
+    one.seen.step = middle(&PairObservation::step);
+    learnt.cases.push_back(one);
   }
+}
+
+// Where ranks share cores, a GEMM alone takes another time than on a core of its own, and a description has one rate:
+// it learns from the layout of most cases, of as many of the one in which both run side by side.
+std::vector<PairObservation> of_one_layout(Learnt& learnt) {
+  std::map<std::string, std::pair<std::size_t, bool>> layouts;  // how many cases, and whether they are side by side
+  bool crowded = false;
+  for (const LearntCase& c : learnt.cases) {
+    layouts[c.layout].first += 1;
+    layouts[c.layout].second = layouts[c.layout].second || c.seen.together;
+    crowded = crowded || c.crowded;
+  }
+  const auto most = std::max_element(layouts.begin(), layouts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<PairObservation> observations;
+  for (const LearntCase& c : learnt.cases) {
+    if (!crowded || c.layout == most->first) {
+      observations.push_back(c.seen);
+    } else {
+      learnt.left_out.push_back(
+          fmt::format("{}: left out, its lanes are on {}, those of most cases on {}: with fewer cores than lanes the "
+                      "same work takes another time there",
+                      c.label, c.layout, most->first));
+    }
+  }
+  return observations;
 }
 
 Origin origin_of(const LoadedRun& run, const Machine& machine) {
@@ -260,21 +295,20 @@ int run(int argc, char** argv) {
     }
   }
   const Seconds kernel = kernel_of(machine);
-  const Calibration calibration = calibrated(learnt.observations, kernel);
+  const std::vector<PairObservation> observations = of_one_layout(learnt);
+  const Calibration calibration = calibrated(observations, kernel);
   if (calibration.gemms.empty() || calibration.comms.empty()) {
     throw usage_error("there is nothing to learn from", "no case has all of its times, side by side or in turn",
                       "measure with overlap-pair --placement partitioned,serial and more than one size");
   }
-  for (const std::string& left : learnt.left_out) {
-    print_message(left + ": left out, the model does not know what lanes on one core share");
-  }
+  for (const std::string& left : learnt.left_out) print_message(left);
   add(machine, calibration, origin);
   const std::string text = machine_json(machine);
   parse_machine(text);  // what is written can be read
   without_resume("name another --out, in a place with room that you may write to", [&] { replace_text(o.out, text); });
-  print_out(fmt::format(
-      "{}, of {} cases:\n{}\nErrors of cases that the calibration had not seen, median and worst:\n{}", machine.name,
-      learnt.observations.size(), fitted_text(calibration), errors_text(learnt.observations, kernel)));
+  print_out(
+      fmt::format("{}, of {} cases:\n{}\nErrors of cases that the calibration had not seen, median and worst:\n{}",
+                  machine.name, observations.size(), fitted_text(calibration), errors_text(observations, kernel)));
   return 0;
 }
 

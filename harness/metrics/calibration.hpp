@@ -2,8 +2,8 @@
 //
 // What a machine costs, learnt from pairs of a GEMM and a collective that were measured alone and together: what the
 // benches do not give directly. Three fits, each of its own times:
-//   a GEMM         t = kernel + 2mnk / rate          relative least squares over all shapes of a dtype; where `kernel` is
-//                                                    known, the median rate of what it leaves
+//   a GEMM         t = kernel + 2mnk / rate          relative least squares over all shapes of a dtype; where the
+//                                                    overhead is known, the median rate of what it leaves
 //   a collective   t = alpha + beta · bytes          as many segments as pay (stats/fit.hpp); of one size beta alone
 //   both together  fluid_step(compute, comm, s)      the two slowdowns with the least mean relative error of t_step
 // The first two are the model's terms for a device of which no units are known, the third is what it plays where a

@@ -271,7 +271,8 @@ TEST(Queue, ServiceIsMeasuredFirstAndLoadsArePartsOfIt) {
   EXPECT_GT(real(less, "drain_time"), 19 / 330.0);
 }
 
-// Of five replays two were never seen empty: the middle one is the latest that was. Of five with three, nothing is known.
+// Of five replays two were never seen empty: the middle one is the latest that was. Of five with three, nothing is
+// known.
 TEST(Queue, AReplayThatWasNeverSeenEmptyIsLaterThanAllThatWere) {
   CaseSpec spec;
   ask_about_queue(spec, of_load(0.67));

@@ -184,7 +184,7 @@ def _check_queues(series: Table, summary: Table, problems: list[Problem]) -> str
         if row["status"] not in ("ok", "noisy") or of_case is None:
             continue
         for column in ("growth_rate", "drain_time"):
-            # A queue that no replay saw empty is later than all that were: infinite, and no number where it is the median.
+            # What was not seen empty is later than all that was: infinite, and no number where it is the median.
             values = of_case[column].fillna(math.inf) if column == "drain_time" else of_case[column]
             middle, told = float(values.median(skipna=False)), float(row[column])
             middle = middle if math.isfinite(middle) else math.nan
