@@ -192,7 +192,7 @@ double distance(const ComparedQuantity& q) {
   return std::fabs(std::log(q.comparison.ratio));
 }
 
-// A bandwidth is its time again.
+// A bandwidth is its time again: the table has both, what is counted and said has one.
 bool is_told(const ComparedQuantity& q) { return q.quantity != "bus_bandwidth"; }
 
 std::string told(const RunComparison& c, std::size_t run, Change change) {
@@ -277,7 +277,9 @@ std::string words_text(const RunComparison& c, const ComparisonOptions& options)
   std::string text = "\nIn words:\n";
   for (std::size_t run = 1; run < c.names.size(); ++run) {
     std::map<Change, std::size_t> counts;
-    for (const ComparedQuantity& q : c.quantities) counts[q.comparison.change] += q.run == run ? 1 : 0;
+    for (const ComparedQuantity& q : c.quantities) {
+      if (q.run == run && is_told(q)) ++counts[q.comparison.change];
+    }
     text += fmt::format("  {} against A: {} faster, {} slower, {} same (within {:.3g} %), {} unclear\n", letter(run),
                         counts[Change::faster], counts[Change::slower], counts[Change::same], 100 * options.margin,
                         counts[Change::unclear]);
@@ -302,13 +304,16 @@ constexpr const char* legend_text =
     "beta shrinks: it is the same or unclear.\n";
 
 // The verdict of --fail-if-slower, and the exit code.
-int judged(const RunComparison& c, const ComparisonOptions& options) {
+int verdict_of(const RunComparison& c, const ComparisonOptions& options) {
   if (options.limit == 0) return 0;
+  std::size_t judged = 0;
   std::size_t slower = 0;
   std::size_t unclear = 0;
   for (const ComparedQuantity& q : c.quantities) {
+    if (!is_told(q)) continue;
+    ++judged;
     if (q.comparison.change == Change::unclear) ++unclear;
-    if (!q.beyond_limit || !is_told(q)) continue;
+    if (!q.beyond_limit) continue;
     ++slower;
     print_message(fmt::format("overlap-compare: slower by more than {:.3g} %: {} ({}){}", 100 * options.limit,
                               change_text(q), c.names[q.run],
@@ -316,7 +321,7 @@ int judged(const RunComparison& c, const ComparisonOptions& options) {
   }
   print_message(
       fmt::format("overlap-compare: {} of {} quantities slower by more than {:.3g} %; {} unclear, which is not slower",
-                  slower, c.quantities.size(), 100 * options.limit, unclear));
+                  slower, judged, 100 * options.limit, unclear));
   return slower > 0 ? 1 : 0;
 }
 
@@ -356,7 +361,7 @@ int run(int argc, char** argv) {
       break;
     }
   }
-  return judged(comparison, options->comparison);
+  return verdict_of(comparison, options->comparison);
 }
 
 }  // namespace

@@ -429,7 +429,8 @@ class Session {
       google.run(entries);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::interrupted) throw;
-      throw SharedError(error.kind(), error.what() + ("; " + how_to_go_on()));
+      const bool kept = !options_.out.empty() && !options_.scratch;
+      throw SharedError(error.kind(), error.what() + ((kept ? ", finished cases are kept; " : "; ") + how_to_go_on()));
     }
   }
 

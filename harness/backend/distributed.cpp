@@ -308,7 +308,7 @@ class DistributedBackend final : public Backend {
         if (interrupted_.load(std::memory_order_relaxed)) {
           // In a step with World operations of its own the others wait for this process: it takes part.
           body();
-          throw Error(ErrorKind::interrupted, "interrupted: the case under way is given up, finished cases are kept");
+          throw Error(ErrorKind::interrupted, "interrupted: the case under way is given up");
         }
         body();
       });
@@ -342,7 +342,7 @@ class DistributedPrepared final : public Prepared {
         const DistributedBackend::Running running(backend_, arms_.at(arm));
         mine = local_->run(arm, options);
         if (backend_.interrupted_.load(std::memory_order_relaxed)) {
-          error = Error(ErrorKind::interrupted, "interrupted: the case under way is given up, finished cases are kept");
+          error = Error(ErrorKind::interrupted, "interrupted: the case under way is given up");
         }
       } catch (const Error& thrown) {
         error = thrown;

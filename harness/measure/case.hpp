@@ -65,6 +65,9 @@ struct ArmMedians {
   std::function<Seconds(std::string_view arm)> compute_span;
   // Of role_time(): from the latest start of a role on any rank to its latest end.
   std::function<Seconds(std::string_view arm, Role role)> role_time;
+  // When a role begins on the middle one of the ranks, from the latest origin; and how much later on the last one.
+  std::function<Seconds(std::string_view arm, Role role)> start = nullptr;
+  std::function<Seconds(std::string_view arm, Role role)> start_spread = nullptr;
   // Of what an arm's reader noted under this name.
   std::function<double(std::string_view arm, std::string_view name)> value = nullptr;
 };

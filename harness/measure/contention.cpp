@@ -128,14 +128,22 @@ void set_bus(Columns& columns, const Summary& s, const ContentionQuestion& q) {
   columns.emplace_back("bus_bandwidth_loaded", bandwidth(side.loaded).value());
 }
 
+// How much later than alone the side that decides the step began: on the middle rank, and on the last one beyond that.
+struct LateStart {
+  Seconds delay = unknown_time;
+  Seconds waiting = unknown_time;
+};
+
 // The step of both at once, term by term. Both begin together, so they ran together until the first was done.
-Attribution attribution(const ArmTimes& times, Seconds path, const Slowdowns& slowdowns) {
+Attribution attribution(const ArmTimes& times, Seconds path, const Slowdowns& slowdowns, const LateStart& late) {
   const PairSpans spans = fluid_spans(times.compute, times.comm, slowdowns);
   return attribute({.times = times,
                     .t_path = path,
+                    .start_delay = late.delay,
                     .compute_slowdown = slowdowns.compute,
                     .comm_slowdown = slowdowns.comm,
-                    .together = std::min(spans.compute, spans.comm)});
+                    .together = std::min(spans.compute, spans.comm),
+                    .waiting = late.waiting});
 }
 
 double value_of(const std::optional<Seconds>& term) { return term ? term->value() : unknown; }
@@ -148,8 +156,10 @@ struct LostTerm {
 constexpr LostTerm lost_terms[] = {
     {"lost", [](const Attribution& a) { return a.total.value(); }},
     {"lost_dependencies", [](const Attribution& a) { return value_of(a.dependencies); }},
+    {"lost_start_delay", [](const Attribution& a) { return value_of(a.start_delay); }},
     {"lost_compute_slowdown", [](const Attribution& a) { return value_of(a.compute_slowdown); }},
     {"lost_comm_slowdown", [](const Attribution& a) { return value_of(a.comm_slowdown); }},
+    {"lost_waiting", [](const Attribution& a) { return value_of(a.waiting); }},
     {"lost_remainder", [](const Attribution& a) { return a.remainder.value(); }}};
 
 // Of the medians of one resample of the rounds. Nothing orders the sides, so the longest path is the longer of them.
@@ -161,7 +171,12 @@ Attribution attribution_of(const ArmMedians& medians, const ContentionSpec& spec
   };
   const ArmTimes times{medians.step(name(Arm::compute)), medians.step(name(Arm::comm)), unknown_time,
                        medians.step(name(Arm::overlapped))};
-  return attribution(times, longer_part(times), {slowdown(Role::compute), slowdown(Role::communication)});
+  const Role decides = critical_role(times);
+  const std::string_view own = name(decides == Role::compute ? Arm::compute : Arm::comm);
+  const std::string_view both = name(Arm::overlapped);
+  const LateStart late{medians.start(both, decides) - medians.start(own, decides),
+                       medians.start_spread(both, decides) - medians.start_spread(own, decides)};
+  return attribution(times, longer_part(times), {slowdown(Role::compute), slowdown(Role::communication)}, late);
 }
 
 std::vector<OwnEstimate> lost_estimates(const ContentionSpec& spec) {
@@ -178,7 +193,12 @@ void set_attribution(Columns& columns, const Summary& s, const ContentionQuestio
   const auto slowdown = [&](Role role) {
     return only_holds(load_of(q.contention, role)) ? 1 : side_of(s, role).slowdown.value;
   };
-  const Attribution a = attribution(s.times, s.t_path, {slowdown(Role::compute), slowdown(Role::communication)});
+  const auto seen = [&](std::string_view column) {
+    const auto found = std::find_if(s.own.begin(), s.own.end(), [&](const auto& own) { return own.first == column; });
+    return Seconds(found == s.own.end() ? unknown : found->second.value);
+  };
+  const Attribution a = attribution(s.times, s.t_path, {slowdown(Role::compute), slowdown(Role::communication)},
+                                    {seen("lost_start_delay"), seen("lost_waiting")});
   for (const LostTerm& term : lost_terms) {
     const double value = term.value(a);
     columns.emplace_back(term.column, value);
@@ -395,11 +415,12 @@ std::vector<Column> contention_columns() {
   real("bus_bandwidth_loaded", "B/s", "while it was covered");
   with_interval("lost", "s", "t_step - t_ideal, of both sides begun together");
   with_interval("lost_dependencies", "s", "t_path - t_ideal");
-  real("lost_start_delay", "s", "late start of the side that decides; empty: no instrument");
+  with_interval("lost_start_delay", "s",
+                "how much later than alone the side that decides begins, on the middle rank; empty: starts not seen");
   with_interval("lost_compute_slowdown", "s", "what compute did not get done while both ran, where it decides; else 0");
   with_interval("lost_comm_slowdown", "s", "likewise communication");
   real("lost_clock_drop", "s", "lower clock than alone; empty: no instrument");
-  real("lost_waiting", "s", "waiting for the slowest rank; empty: no instrument");
+  with_interval("lost_waiting", "s", "likewise how much later the last rank's begins than the middle one's");
   with_interval("lost_remainder", "s", "what no term explains: lost - the terms that are there");
   with_interval(
       "launch_cost", "s",

@@ -643,7 +643,7 @@ void Runner::tell(const std::string& phase, int rounds, Interval watched) {
 
 void Runner::stop_if_interrupted() const {
   if (interrupted_.load(std::memory_order_relaxed)) {
-    throw Error(ErrorKind::interrupted, "interrupted: the case under way is given up, finished cases are kept");
+    throw Error(ErrorKind::interrupted, "interrupted: the case under way is given up");
   }
 }
 

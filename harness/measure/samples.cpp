@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "stats/summary.hpp"
+
 namespace ovl {
 namespace {
 
@@ -128,6 +130,13 @@ Seconds widest_span(const Sample& sample, Role role) {
     widest = std::fmax(widest, (role == Role::compute ? r.compute_span : r.comm_span).value());
   }
   return Seconds(widest);
+}
+
+RoleStart role_start(const Sample& sample, Role role) {
+  std::vector<double> starts;
+  for (const RankSample& r : sample.ranks) starts.push_back(start_of(r, role).value());
+  const Seconds middle(median(starts));
+  return {middle, Seconds(quantile(starts, 1)) - middle};
 }
 
 Seconds role_time(const Sample& sample, Role role) {

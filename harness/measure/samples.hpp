@@ -64,6 +64,14 @@ Seconds widest_span(const Sample& sample, Role role);
 // From the latest start of a role on any rank to its latest end; NaN unless all ranks tell.
 Seconds role_time(const Sample& sample, Role role);
 
+// When a role began on the middle one of the ranks, from the latest origin, and how much later it did on the last one;
+// unknown where it is for any rank.
+struct RoleStart {
+  Seconds middle;
+  Seconds spread;
+};
+RoleStart role_start(const Sample& sample, Role role);
+
 // Whether on every rank this role began no later than the other and ended no earlier; unknown unless all ranks tell.
 std::optional<bool> covers(const Sample& sample, Role covering);
 

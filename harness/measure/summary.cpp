@@ -250,6 +250,14 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
   const Rounds spans(used, compute_span_of);
   const Rounds compute(used, compute_of);
   const Rounds communication(used, communication_of);
+  const auto starts = [&](Role role) {
+    return Rounds(used, [=](const Sample& s) { return role_start(s, role).middle.value(); });
+  };
+  const auto spreads = [&](Role role) {
+    return Rounds(used, [=](const Sample& s) { return role_start(s, role).spread.value(); });
+  };
+  const std::array<Rounds, 2> start{starts(Role::compute), starts(Role::communication)};
+  const std::array<Rounds, 2> spread{spreads(Role::compute), spreads(Role::communication)};
   std::map<std::string, Rounds, std::less<>> values;
   for (const Sample& s : used) {
     for (const auto& [name, value] : s.values) {
@@ -258,17 +266,24 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
     }
   }
   const auto over = [&](std::span<const std::size_t> which) {
-    return statistic({.step = [&](std::string_view arm) { return Seconds(steps.median_of(arm, which)); },
-                      .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); },
-                      .role_time =
-                          [&](std::string_view arm, Role role) {
-                            return Seconds((role == Role::compute ? compute : communication).median_of(arm, which));
-                          },
-                      .value =
-                          [&](std::string_view arm, std::string_view name) {
-                            const auto rounds = values.find(name);
-                            return rounds == values.end() ? unknown : rounds->second.median_of(arm, which);
-                          }});
+    return statistic(
+        {.step = [&](std::string_view arm) { return Seconds(steps.median_of(arm, which)); },
+         .compute_span = [&](std::string_view arm) { return Seconds(spans.median_of(arm, which)); },
+         .role_time =
+             [&](std::string_view arm, Role role) {
+               return Seconds((role == Role::compute ? compute : communication).median_of(arm, which));
+             },
+         .start = [&](std::string_view arm,
+                      Role role) { return Seconds(start[role == Role::compute ? 0 : 1].median_of(arm, which)); },
+         .start_spread =
+             [&](std::string_view arm, Role role) {
+               return Seconds(spread[role == Role::compute ? 0 : 1].median_of(arm, which));
+             },
+         .value =
+             [&](std::string_view arm, std::string_view name) {
+               const auto rounds = values.find(name);
+               return rounds == values.end() ? unknown : rounds->second.median_of(arm, which);
+             }});
   };
   return {over(steps.all()), interval_over(steps.size(), over, {.resamples = resamples, .seed = seed})};
 }

@@ -27,8 +27,8 @@ SCHEMAS: dict[str, Any] = {
             "aggressor_slowdown:1* aggressor_coverage:1 overlap_gain:1 share_model:1 bandwidth_model:1 "
             "memory_bandwidth:B/s pace_asked:B/s pace_alone:B/s pace_loaded:B/s gemm_rate:FLOP/s "
             "gemm_rate_loaded:FLOP/s gemm_tiles:i gemm_waves:i bus_bandwidth:B/s bus_bandwidth_loaded:B/s lost:s* "
-            "lost_dependencies:s* lost_start_delay:s lost_compute_slowdown:s* lost_comm_slowdown:s* lost_clock_drop:s "
-            "lost_waiting:s lost_remainder:s* launch_cost:s* compute_repeat:i comm_repeat:i cover:i "
+            "lost_dependencies:s* lost_start_delay:s* lost_compute_slowdown:s* lost_comm_slowdown:s* lost_clock_drop:s "
+            "lost_waiting:s* lost_remainder:s* launch_cost:s* compute_repeat:i comm_repeat:i cover:i "
             "rounds_uncovered:i"
         ),
     }

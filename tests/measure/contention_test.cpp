@@ -200,14 +200,16 @@ TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
   EXPECT_NEAR(lost, real(m.row, "t_step") - real(m.row, "t_ideal"), 1e-12);
   EXPECT_NEAR(real(m.row, "lost_compute_slowdown") + real(m.row, "lost_comm_slowdown"), lost, 1e-6);
   EXPECT_NEAR(real(m.row, "lost_remainder"), 0, 1e-6);
+  EXPECT_NEAR(real(m.row, "lost_start_delay"), 0, 1e-12);
+  EXPECT_NEAR(real(m.row, "lost_waiting"), 0, 1e-12);
   EXPECT_EQ(m.row.at("lost_clock_drop"), Value()) << "no instrument";
 }
 
 // In virtual time every round is the same: the interval of each term is a point, and the points are the terms.
 TEST(ContentionCase, EachTermHasTheIntervalOfItsRounds) {
   const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
-  for (const std::string term :
-       {"lost", "lost_dependencies", "lost_compute_slowdown", "lost_comm_slowdown", "lost_remainder"}) {
+  for (const std::string term : {"lost", "lost_dependencies", "lost_compute_slowdown", "lost_comm_slowdown",
+                                 "lost_start_delay", "lost_waiting", "lost_remainder"}) {
     EXPECT_NEAR(real(m.row, term + "_low"), real(m.row, term), 1e-12) << term;
     EXPECT_NEAR(real(m.row, term + "_high"), real(m.row, term), 1e-12) << term;
   }
@@ -248,6 +250,38 @@ TEST(ContentionCase, ATermIsAsUncertainAsWhatItIsMadeOf) {
   EXPECT_NEAR(slowed.value, 10e-3 * (1 - 1 / 1.3), 1e-12) << "both ran for 10 ms";
   EXPECT_NEAR(slowed.interval.width(), 0, 1e-12);
   EXPECT_NEAR(term("lost_remainder").interval.width(), lost.interval.width(), 1e-9);
+}
+
+// Compute decides. Alone its three ranks begin after 1, 2 and 3 us, beside the other side after 1, 7 and 12 us: the
+// middle one 5 us later, and the last one, which was 1 us behind the middle, 5 us: 4 more. Nothing else slows.
+TEST(ContentionCase, ALateStartAndALateRankAreTermsOfTheirOwn) {
+  CaseSpec spec = spec_of(beside("copy:1GiB", "occupy:1"), Role::compute, 100);
+  std::vector<Sample> samples;
+  const auto add = [&](std::string_view arm, double us, const std::vector<double>& starts, double compute) {
+    Sample s;
+    s.arm = arm;
+    s.step = Seconds(us * 1e-6);
+    for (std::size_t r = 0; r < starts.size(); ++r) {
+      s.ranks.push_back({Rank(static_cast<int>(r)), s.step, Seconds(compute * 1e-6), Seconds(5e-6),
+                         Seconds(starts[r] * 1e-6), Seconds(0)});
+    }
+    samples.push_back(std::move(s));
+  };
+  add("compute", 103, {1, 2, 3}, 100);
+  add("comm", 5, {0, 0, 0}, std::nan(""));
+  add("compute_loaded", 103, {1, 2, 3}, 100);
+  add("overlapped", 112, {1, 7, 12}, 100);
+  const auto term = [&](const std::string& column) {
+    for (const OwnEstimate& own : spec.estimates) {
+      if (own.column == column) return estimate(samples, own.statistic, 1).value;
+    }
+    ADD_FAILURE() << column;
+    return std::nan("");
+  };
+  EXPECT_NEAR(term("lost"), 9e-6, 1e-15);
+  EXPECT_NEAR(term("lost_start_delay"), 5e-6, 1e-15);
+  EXPECT_NEAR(term("lost_waiting"), 4e-6, 1e-15);
+  EXPECT_NEAR(term("lost_remainder"), 0, 1e-15);
 }
 
 }  // namespace
