@@ -17,7 +17,6 @@
 namespace ovl {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 // What the case spans where the user does not say, in times of one operation alone.
 constexpr double usual_duration = 120;
 constexpr double late = 0.1;              // of the mean time between arrivals
@@ -128,7 +127,7 @@ double own_value(const Summary& s, std::string_view column) {
   for (const auto& [known, estimate] : s.own) {
     if (known == column) return estimate.value;
   }
-  return unknown;
+  return unknown_number;
 }
 
 Interval own_interval(const Summary& s, std::string_view column) {
@@ -252,13 +251,6 @@ std::vector<Row> fluid_rows(const FluidQueue& fluid, Seconds step, Seconds durat
   return rows;
 }
 
-double noted(const Sample& sample, std::string_view name) {
-  for (const auto& [known, value] : sample.values) {
-    if (known == name) return value;
-  }
-  return unknown;
-}
-
 std::vector<Row> replay_rows(const FluidQueue& fluid, std::span<const Sample> used) {
   std::vector<Row> rows;
   for (const Sample& sample : used) {
@@ -380,7 +372,7 @@ double backlog_slope(const std::vector<QueuePoint>& points, Seconds until) {
     t_sum += p.time.value();
     b_sum += backlog(p);
   }
-  if (n < 3) return unknown;
+  if (n < 3) return unknown_number;
   double above = 0;
   double below = 0;
   for (const QueuePoint& p : points) {
@@ -472,7 +464,7 @@ void ask_about_queue(CaseSpec& spec, const QueueQuestion& question) {
   spec.estimates = {{"service_rate", service_rate},
                     {"capacity", capacity},
                     {"capacity_gain", [=](const ArmMedians& medians) {
-                       return q.queue.lanes > 1 ? capacity(medians) / service_rate(medians) : unknown;
+                       return q.queue.lanes > 1 ? capacity(medians) / service_rate(medians) : unknown_number;
                      }}};
   for (const char* column : read_columns) {
     spec.estimates.push_back(
