@@ -10,7 +10,8 @@ set(cxx_warnings
     -Wall
     -Wextra
     -Wpedantic
-    -Wshadow              # a shadowed name is read wrongly
+    # A shadowed name is read wrongly. In a unit of several files those of others are around (OvlUnity).
+    $<IF:$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>,-Wshadow=local,-Wshadow>
     -Wconversion          # sizes are signed 64 bit; a silent narrowing is a wrong size
     -Wsign-conversion
     -Wnon-virtual-dtor
@@ -18,6 +19,8 @@ set(cxx_warnings
     -Wold-style-cast
     -Wcast-align
     -Wno-missing-field-initializers # designated initialisers rely on the defaults
+    # ... and what a header must not have, a class with members of a type that is local to the file, may stand in a source.
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>            # GCC 12 invents overlaps in std::string (bug 105651)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> # ... and unset members in a moved std::variant (bug 105562)
     $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas> # `GCC ivdep` is for the other compiler

@@ -95,14 +95,14 @@ install_missing() {
 
 # ---------------------------------------------------------------------------------------------------------------- build
 
-# build <preset> [<cmake option>...]: configures and builds; quiet unless somebody watches.
+# build <preset> [<cmake option>...]: configures and builds from few large pieces; quiet unless somebody watches.
 build() {
   local quiet=()
   [ -t 1 ] || quiet=(-- --quiet)
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
   fi
-  quietly cmake --preset "$@" && cmake --build --preset "$1" "${quiet[@]}"
+  quietly cmake --preset "$@" -DOVL_UNITY=ON && cmake --build --preset "$1" "${quiet[@]}"
 }
 
 check_cmake() {

@@ -267,7 +267,7 @@ std::string fitted_text(const Calibration& learnt) {
                             learnt.slowdown.compute, learnt.slowdown.comm);
 }
 
-int run(int argc, char** argv) {
+int calibrate_command(int argc, char** argv) {
   const std::optional<CalibrateOptions> options = parse_calibrate_options(argc, argv);
   if (!options) return 0;
   const CalibrateOptions& o = *options;
@@ -315,7 +315,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_calibrate(int argc, char** argv) {
-  return guarded("overlap-calibrate", [&] { return run(argc, argv); });
+  return guarded("overlap-calibrate", [&] { return calibrate_command(argc, argv); });
 }
 
 }  // namespace ovl

@@ -67,34 +67,34 @@ std::string seconds_text(double value) {
   return value == 0 ? "0 s" : format_seconds(Seconds(value));
 }
 
-std::string size_text(double bytes) {
+std::string signed_size_text(double bytes) {
   if (std::fabs(bytes) >= 0x1p20) return fmt::format("{:.4g} MiB", bytes / 0x1p20);
   return std::fabs(bytes) >= 0x1p10 ? fmt::format("{:.4g} KiB", bytes / 0x1p10) : fmt::format("{:.4g} B", bytes);
 }
 
-std::string rate_text(double value) {
+std::string signed_rate_text(double value) {
   if (std::fabs(value) >= 1e8) return fmt::format("{:.4g} GB/s", value / 1e9);
   return std::fabs(value) >= 1e5 ? fmt::format("{:.4g} MB/s", value / 1e6) : fmt::format("{:.4g} kB/s", value / 1e3);
 }
 
-std::string value_text(double value, const std::string& unit) {
+std::string quantity_text(double value, const std::string& unit) {
   if (!std::isfinite(value)) return "-";
   if (unit == "s") return seconds_text(value);
-  if (unit == "B/s") return rate_text(value);
+  if (unit == "B/s") return signed_rate_text(value);
   if (unit == "s/B") return fmt::format("{:.4g} ps/B", value * 1e12);
-  if (unit == "B") return size_text(value);
+  if (unit == "B") return signed_size_text(value);
   return fmt::format("{:.1f} %", 100 * value);
 }
 
 std::string compared_text(const ComparedValue& e, const std::string& unit) {
-  if (!std::isfinite(e.interval.low) || !std::isfinite(e.interval.high)) return value_text(e.value, unit);
-  return fmt::format("{} [{}, {}]", value_text(e.value, unit), value_text(e.interval.low, unit),
-                     value_text(e.interval.high, unit));
+  if (!std::isfinite(e.interval.low) || !std::isfinite(e.interval.high)) return quantity_text(e.value, unit);
+  return fmt::format("{} [{}, {}]", quantity_text(e.value, unit), quantity_text(e.interval.low, unit),
+                     quantity_text(e.interval.high, unit));
 }
 
 // What is signed has a difference, all else a ratio.
 std::string difference_text(const Comparison& c, const std::string& unit) {
-  const auto text = [&](double value) { return (value > 0 ? "+" : "") + value_text(value, unit); };
+  const auto text = [&](double value) { return (value > 0 ? "+" : "") + quantity_text(value, unit); };
   if (!std::isfinite(c.difference_interval.low)) return text(c.difference);
   return fmt::format("{} [{}, {}]", text(c.difference), text(c.difference_interval.low),
                      text(c.difference_interval.high));
@@ -108,7 +108,7 @@ std::string ratio_text(const Comparison& c) {
 
 using Lines = std::vector<std::vector<std::string>>;
 
-std::string aligned(const Lines& lines) {
+std::string left_aligned(const Lines& lines) {
   std::vector<std::size_t> width;
   for (const auto& line : lines) {
     width.resize(std::max(width.size(), line.size()));
@@ -126,7 +126,7 @@ std::string aligned(const Lines& lines) {
 std::string heads_text(const RunComparison& c) {
   Lines lines;
   for (std::size_t r = 0; r < c.names.size(); ++r) lines.push_back({letter(r), c.names[r], c.about[r]});
-  return fmt::format("{} runs, compared with A:\n", c.names.size()) + aligned(lines);
+  return fmt::format("{} runs, compared with A:\n", c.names.size()) + left_aligned(lines);
 }
 
 std::string differences_text(const RunComparison& c) {
@@ -143,7 +143,7 @@ std::string differences_text(const RunComparison& c) {
       lines.back().push_back(value.empty() ? "-" : value.size() > 44 ? value.substr(0, 41) + "..." : value);
     }
   }
-  return "\nWhat differs around them:\n" + aligned(lines) + unknown;
+  return "\nWhat differs around them:\n" + left_aligned(lines) + unknown;
 }
 
 std::string cases_text(const RunComparison& c) {
@@ -175,13 +175,13 @@ std::string quantities_text(const RunComparison& c) {
          std::string(name(q.comparison.change)), std::string(name(q.comparison.basis))});
     last = q.case_name;
   }
-  return "\n" + aligned(lines);
+  return "\n" + left_aligned(lines);
 }
 
 std::string change_text(const ComparedQuantity& q) {
   const std::string what =
       std::isfinite(q.comparison.difference)
-          ? fmt::format("{} instead of {}", value_text(q.after.value, q.unit), value_text(q.before.value, q.unit))
+          ? fmt::format("{} instead of {}", quantity_text(q.after.value, q.unit), quantity_text(q.before.value, q.unit))
           : fmt::format("{} times that of A", ratio_text(q.comparison));
   return fmt::format("{} of {} is {}", q.quantity, q.case_name, what);
 }
@@ -342,7 +342,7 @@ json comparison_json(const RunComparison& c) {
           {"comparison", json::parse(rows_as_json(rows))}};
 }
 
-int run(int argc, char** argv) {
+int compare_command(int argc, char** argv) {
   const std::optional<CompareOptions> options = parse_compare_options(argc, argv);
   if (!options) return 0;
   std::vector<LoadedRun> runs;
@@ -372,7 +372,7 @@ std::string comparison_text(const RunComparison& comparison, const ComparisonOpt
 }
 
 int run_compare(int argc, char** argv) {
-  return guarded("overlap-compare", [&] { return run(argc, argv); });
+  return guarded("overlap-compare", [&] { return compare_command(argc, argv); });
 }
 
 }  // namespace ovl

@@ -32,7 +32,7 @@ std::string share(const Row& row) {
 }
 
 // What sharing SMs, or memory, would make of it; the two are never of one row.
-std::string model(const Row& row) {
+std::string modelled(const Row& row) {
   const double shares = real_of(row, "share_model");
   const double value = std::isnan(shares) ? real_of(row, "bandwidth_model") : shares;
   return std::isnan(value) ? "-" : fmt::format("{:.2f}x", value);
@@ -144,7 +144,7 @@ std::string contention_table(const std::vector<Row>& rows) {
       lines.push_back({names[i], "-", "-", "-", "-", "-", "-", "-", "-", "-", status});
       continue;
     }
-    lines.push_back({names[i], time_text(alone), factor(row, "victim_slowdown"), model(row),
+    lines.push_back({names[i], time_text(alone), factor(row, "victim_slowdown"), modelled(row),
                      factor(row, "aggressor_slowdown"), rate(real_of(row, "pace_alone")),
                      rate(real_of(row, "pace_loaded")), gain(row), share(row), format_value(row.at("rounds")), status});
   }

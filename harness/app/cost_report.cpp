@@ -24,9 +24,9 @@ std::string rate(const Row& row, std::string_view column) {
   return or_dash(value, fmt::format("{:.3g} GB/s", value / 1e9));
 }
 
-std::string percent(double share) { return or_dash(share, fmt::format("{:.1f} %", 100 * share)); }
+std::string percent_or_dash(double share) { return or_dash(share, fmt::format("{:.1f} %", 100 * share)); }
 
-std::string with_interval(const Row& row, const std::string& column) {
+std::string cost_with_interval(const Row& row, const std::string& column) {
   const double value = real_of(row, column);
   const double low = real_of(row, column + "_low");
   if (std::isnan(value)) return "-";
@@ -89,8 +89,9 @@ std::string segments_text(const std::vector<const Row*>& segments) {
     text += fmt::format("{} {} from {} on", first ? "" : ",", line_text(row),
                         first ? "0" : size_text(static_cast<double>(whole_of(*row, "breakpoint_bytes"))));
   }
-  return text + fmt::format(" (error median {}, worst {})", percent(real_of(*segments[0], "median_relative_error")),
-                            percent(real_of(*segments[0], "max_relative_error")));
+  return text + fmt::format(" (error median {}, worst {})",
+                            percent_or_dash(real_of(*segments[0], "median_relative_error")),
+                            percent_or_dash(real_of(*segments[0], "max_relative_error")));
 }
 
 }  // namespace
@@ -109,11 +110,11 @@ std::string collective_table(const std::vector<Row>& rows) {
       continue;
     }
     const double slowdown = real_of(row, "comm_slowdown");
-    lines.push_back({names[i], with_interval(row, "t_comm"), rate(row, "algorithm_bandwidth"),
+    lines.push_back({names[i], cost_with_interval(row, "t_comm"), rate(row, "algorithm_bandwidth"),
                      rate(row, "bus_bandwidth"),
                      time_text(real_of(row, "t_rank_min")) + " .. " + time_text(real_of(row, "t_rank_max")),
-                     with_interval(row, "t_loaded"), or_dash(slowdown, fmt::format("{:.2f}x", slowdown)),
-                     percent(real_of(row, "coverage")), format_value(row.at("rounds")), status});
+                     cost_with_interval(row, "t_loaded"), or_dash(slowdown, fmt::format("{:.2f}x", slowdown)),
+                     percent_or_dash(real_of(row, "coverage")), format_value(row.at("rounds")), status});
   }
   std::string text = aligned(lines);
   if (const std::string words = words_text(rows, names); !words.empty()) text += "\nIn words:\n" + words;
@@ -137,13 +138,13 @@ std::string cost_table(const std::vector<Row>& rows, bool written) {
   for (const Fits& fits : fits_by_series(rows)) {
     const Row& row = *fits.headline;
     const std::string load = text_of(row, "load");
-    lines.push_back(
-        {fits.name, load, with_interval(row, "alpha_s"), beta_text(real_of(row, "beta_s_per_byte")),
-         rate(row, "bus_bandwidth"), size_text(real_of(row, "half_performance_bytes")),
-         percent(real_of(row, "median_relative_error")) + ", " + percent(real_of(row, "max_relative_error")),
-         percent(real_of(row, "held_out_median_relative_error")) + ", " +
-             percent(real_of(row, "held_out_max_relative_error")),
-         line_text(fits.ordinary), line_text(fits.theil_sen), std::to_string(fits.chosen.size())});
+    lines.push_back({fits.name, load, cost_with_interval(row, "alpha_s"), beta_text(real_of(row, "beta_s_per_byte")),
+                     rate(row, "bus_bandwidth"), size_text(real_of(row, "half_performance_bytes")),
+                     percent_or_dash(real_of(row, "median_relative_error")) + ", " +
+                         percent_or_dash(real_of(row, "max_relative_error")),
+                     percent_or_dash(real_of(row, "held_out_median_relative_error")) + ", " +
+                         percent_or_dash(real_of(row, "held_out_max_relative_error")),
+                     line_text(fits.ordinary), line_text(fits.theil_sen), std::to_string(fits.chosen.size())});
     words += fmt::format("  {} {}: {}{}\n", fits.name, load, text_of(row, "verdict"),
                          fits.chosen.size() > 1 ? segments_text(fits.chosen) : "");
   }

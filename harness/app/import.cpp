@@ -264,13 +264,13 @@ void print_fits(Format format, const std::vector<ImportedFile>& files, const std
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-std::string rate(double bytes_per_second) {
+std::string rate_text(double bytes_per_second) {
   return std::isfinite(bytes_per_second) ? fmt::format("{:.4g} GB/s", bytes_per_second / 1e9) : "unknown";
 }
 
-std::string percent(double share) { return std::isnan(share) ? "?" : fmt::format("{:.1f} %", 100 * share); }
+std::string percent_text(double share) { return std::isnan(share) ? "?" : fmt::format("{:.1f} %", 100 * share); }
 
-std::string size_text(double bytes) { return format_bytes(Bytes(static_cast<std::int64_t>(bytes))); }
+std::string bytes_text(double bytes) { return format_bytes(Bytes(static_cast<std::int64_t>(bytes))); }
 
 std::string file_text(const ImportedFile& file) {
   const auto counts = count_by_status(file.content);
@@ -285,8 +285,8 @@ std::string series_text(const CostSeries& series) {
   const auto [least, most] =
       std::minmax_element(series.points.begin(), series.points.end(),
                           [](const SizeTime& a, const SizeTime& b) { return a.bytes < b.bytes; });
-  return fmt::format("  {}: {} points, {} to {}\n", series.title(), series.points.size(), size_text(least->bytes),
-                     size_text(most->bytes));
+  return fmt::format("  {}: {} points, {} to {}\n", series.title(), series.points.size(), bytes_text(least->bytes),
+                     bytes_text(most->bytes));
 }
 
 std::string rows_text(const ImportedFile& file) {
@@ -300,8 +300,8 @@ std::string rows_text(const ImportedFile& file) {
                         !row.in_place   ? "-"
                         : *row.in_place ? "yes"
                                         : "no",
-                        format_seconds(Seconds(row.seconds)), rate(row.algorithm_bandwidth), rate(row.bus_bandwidth),
-                        name(row.status), row.reason.empty() ? "" : ": ", row.reason);
+                        format_seconds(Seconds(row.seconds)), rate_text(row.algorithm_bandwidth),
+                        rate_text(row.bus_bandwidth), name(row.status), row.reason.empty() ? "" : ": ", row.reason);
   }
   return text;
 }
@@ -323,13 +323,13 @@ std::string fits_text(const std::vector<Row>& rows) {
     }
     text += fmt::format("    {:<28} alpha {:>10}  beta {:>11.4g} s/B  bus {:>12}", method,
                         format_seconds(Seconds(real(row, "alpha_s"))), real(row, "beta_s_per_byte"),
-                        rate(real(row, "bus_bandwidth")));
+                        rate_text(real(row, "bus_bandwidth")));
     if (first) {
-      text += fmt::format("  error median {}, worst {}", percent(real(row, "median_relative_error")),
-                          percent(real(row, "max_relative_error")));
+      text += fmt::format("  error median {}, worst {}", percent_text(real(row, "median_relative_error")),
+                          percent_text(real(row, "max_relative_error")));
       if (const double held_out = real(row, "held_out_median_relative_error"); !std::isnan(held_out)) {
-        text += fmt::format("; of sizes held out {}, {}", percent(held_out),
-                            percent(real(row, "held_out_max_relative_error")));
+        text += fmt::format("; of sizes held out {}, {}", percent_text(held_out),
+                            percent_text(real(row, "held_out_max_relative_error")));
       }
       text += "  " + std::get<std::string>(row.at("verdict"));
     }
@@ -337,7 +337,7 @@ std::string fits_text(const std::vector<Row>& rows) {
   }
   const double half = real(rows.front(), "half_performance_bytes");
   if (std::isfinite(half) && half >= 1 && half < 0x1p62) {
-    text += fmt::format("    half of the bandwidth of the relative line from {} on\n", size_text(std::round(half)));
+    text += fmt::format("    half of the bandwidth of the relative line from {} on\n", bytes_text(std::round(half)));
   }
   return text;
 }
@@ -381,7 +381,7 @@ json provenance_of(const ImportOptions& o, const std::vector<ReadFile>& files, c
   return provenance;
 }
 
-int run(int argc, char** argv) {
+int import_command(int argc, char** argv) {
   const std::optional<ImportOptions> options = parse_import_options(argc, argv);
   if (!options) return 0;
   const ImportOptions& o = *options;
@@ -449,7 +449,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_import(int argc, char** argv) {
-  return guarded("overlap-import", [&] { return run(argc, argv); });
+  return guarded("overlap-import", [&] { return import_command(argc, argv); });
 }
 
 }  // namespace ovl

@@ -307,7 +307,7 @@ std::string described(const Machine& machine) {
   return text;
 }
 
-int run(int argc, char** argv) {
+int machine_command(int argc, char** argv) {
   const std::optional<MachineOptions> options = parse_machine_options(argc, argv);
   if (!options) return 0;
   const MachineOptions& o = *options;
@@ -366,7 +366,7 @@ void require_new_description(const std::string& out) {
 }
 
 int run_machine(int argc, char** argv) {
-  return guarded("overlap-machine", [&] { return run(argc, argv); });
+  return guarded("overlap-machine", [&] { return machine_command(argc, argv); });
 }
 
 }  // namespace ovl

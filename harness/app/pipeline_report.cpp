@@ -10,12 +10,12 @@
 namespace ovl {
 namespace {
 
-std::string percent(double share) { return std::isnan(share) ? "-" : fmt::format("{:.2f} %", 100 * share); }
+std::string bubble_percent(double share) { return std::isnan(share) ? "-" : fmt::format("{:.2f} %", 100 * share); }
 
 std::string bubble(const Row& row) {
   const double low = real_of(row, "bubble_rate_low");
   const double high = real_of(row, "bubble_rate_high");
-  std::string text = percent(real_of(row, "bubble_rate"));
+  std::string text = bubble_percent(real_of(row, "bubble_rate"));
   if (high > low) text += fmt::format(" [{:.2f}, {:.2f}]", 100 * low, 100 * high);
   return text;
 }
@@ -37,10 +37,11 @@ std::string pipeline_table_text(const std::vector<Row>& rows) {
       continue;
     }
     const auto time = [&](const char* column) { return time_text(real_of(row, column)); };
-    lines.push_back({names[i], time("t_step"), bubble(row), percent(real_of(row, "bubble_rate_schedule")),
-                     percent(real_of(row, "bubble_rate_formula")), percent(real_of(row, "bubble_rate_makespan")),
-                     time("t_forward"), time("t_backward_input"), time("t_backward_weight"), time("t_transfer"),
-                     format_value(row.at("peak_activations")), format_value(row.at("rounds")), status});
+    lines.push_back({names[i], time("t_step"), bubble(row), bubble_percent(real_of(row, "bubble_rate_schedule")),
+                     bubble_percent(real_of(row, "bubble_rate_formula")),
+                     bubble_percent(real_of(row, "bubble_rate_makespan")), time("t_forward"), time("t_backward_input"),
+                     time("t_backward_weight"), time("t_transfer"), format_value(row.at("peak_activations")),
+                     format_value(row.at("rounds")), status});
   }
   std::string text = aligned(lines);
   if (const std::string words = words_text(rows, names); !words.empty()) text += "\nIn words:\n" + words;

@@ -28,7 +28,7 @@ std::string interval(const Row& row, const std::string& column) {
   return high > low ? fmt::format(" [{:.3g}, {:.3g}]", low, high) : "";
 }
 
-std::string with_interval(const Row& row, const std::string& column) {
+std::string number_with_interval(const Row& row, const std::string& column) {
   return number(real_of(row, column)) + interval(row, column);
 }
 
@@ -60,7 +60,7 @@ std::string table(const std::vector<Row>& rows, const std::vector<std::string>& 
       continue;
     }
     lines.push_back({names[i], number(real_of(row, "utilization")), number(real_of(row, "arrival_rate")),
-                     with_interval(row, "capacity"), with_interval(row, "growth_rate"),
+                     number_with_interval(row, "capacity"), number_with_interval(row, "growth_rate"),
                      number(real_of(row, "fluid_growth_rate")), drain(row),
                      time_or_never(real_of(row, "fluid_drain_time")), number(real_of(row, "backlog_most")),
                      format_value(row.at("rounds")), status_of(row)});

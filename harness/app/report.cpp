@@ -28,7 +28,7 @@ bool little_to_hide(const Row& row) {
   return watched_statistic(times) == Watched::exposed_fraction;
 }
 
-std::string with_interval(const Row& row, const std::string& column) {
+std::string share_with_interval(const Row& row, const std::string& column) {
   if (std::isnan(real_of(row, column + "_low"))) return percent(real_of(row, column)) + " %";
   return fmt::format("{} % [{}, {}]", percent(real_of(row, column)), percent(real_of(row, column + "_low")),
                      percent(real_of(row, column + "_high")));
@@ -152,7 +152,8 @@ std::string table_text(const std::vector<Row>& rows) {
     lines.push_back({names[i], time(row, "t_compute"), time(row, "t_comm"), time(row, "t_serial"), time(row, "t_step"),
                      fmt::format("{:.2f}x", real_of(row, "speedup_bound")),
                      fmt::format("{:.2f}x", real_of(row, "speedup")), time(row, "t_exposed"),
-                     little_to_hide(row) ? "-" : with_interval(row, "hidden_share"), integer(row, "rounds"), status});
+                     little_to_hide(row) ? "-" : share_with_interval(row, "hidden_share"), integer(row, "rounds"),
+                     status});
   }
   std::string text = aligned(lines) + "\nIn words:\n";
   text += words_text(rows, names);

@@ -125,7 +125,7 @@ MachineCheck governor_check() {
           }};
 }
 
-std::string value_text(double value, const std::string& unit) {
+std::string reading_text(double value, const std::string& unit) {
   if (std::isnan(value)) return "unknown";
   if (unit == "s") return format_seconds(Seconds(value));
   return fmt::format("{:.3g}{}", value, unit == "1" ? "" : " " + unit);
@@ -135,8 +135,8 @@ std::string blockers_text(const std::vector<Blocker>& blockers) {
   if (blockers.empty()) return "\nOverlap: nothing that was measured stands in its way\n";
   std::string text = "\nWhat stands in the way of overlap here, most important first:\n";
   for (const Blocker& b : blockers) {
-    text += fmt::format("  {} is {}, more than {}: {}\n      try: {}\n", b.check, value_text(b.value, b.unit),
-                        value_text(b.limit, b.unit), b.why, b.setting);
+    text += fmt::format("  {} is {}, more than {}: {}\n      try: {}\n", b.check, reading_text(b.value, b.unit),
+                        reading_text(b.limit, b.unit), b.why, b.setting);
   }
   return text;
 }
@@ -180,7 +180,7 @@ void print_text(const Description& d, const std::vector<CheckResult>& results, c
   print_out(fmt::format("{} backend on {}\n\n", d.backend, d.device));
   for (const CheckResult& r : results) {
     print_out(fmt::format("{:<8} {:<22} {:>10}  {}\n", judgement(r, blockers), r.name,
-                          value_text(r.value.value, r.unit), r.meaning));
+                          reading_text(r.value.value, r.unit), r.meaning));
     if (!r.value.detail.empty()) print_out(fmt::format("{:<43} {}\n", "", r.value.detail));
   }
   const auto blocks = [&](const CheckResult& r) { return judgement(r, blockers) == "blocks"; };
@@ -191,7 +191,7 @@ void print_text(const Description& d, const std::vector<CheckResult>& results, c
   print_out(blockers_text(blockers));
 }
 
-int run(int argc, char** argv) {
+int selfcheck_command(int argc, char** argv) {
   CLI::App app("Can the numbers of this machine be trusted, and what stands in the way of overlap?",
                "overlap-selfcheck");
   std::string backend_name = "auto";
@@ -272,7 +272,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_selfcheck(int argc, char** argv) {
-  return guarded("overlap-selfcheck", [&] { return run(argc, argv); });
+  return guarded("overlap-selfcheck", [&] { return selfcheck_command(argc, argv); });
 }
 
 }  // namespace ovl

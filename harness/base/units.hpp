@@ -85,8 +85,9 @@ constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) {
 }
 constexpr Seconds operator/(Flops amount, FlopsPerSecond rate) { return Seconds(amount.value() / rate.value()); }
 
-// A time that was not observed. Never a zero: a zero is a measurement.
-inline constexpr Seconds unknown_time{std::numeric_limits<double>::quiet_NaN()};
+// What was not observed. Never a zero: a zero is a measurement.
+inline constexpr double unknown_number = std::numeric_limits<double>::quiet_NaN();
+inline constexpr Seconds unknown_time{unknown_number};
 
 // "64KiB", "1.5MiB", "25MB", "26214400". KiB, MiB, GiB are powers of 1024; kB, MB, GB powers of 1000; a plain integer
 // is bytes. Throws a usage Error naming the text and what to type instead: for an unknown or ambiguous suffix ("1M"),

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,10 +15,6 @@ namespace ovl {
 namespace {
 
 using Kind = PipelineStepKind;
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
-std::string overlapped() { return std::string(name(Arm::overlapped)); }
 
 // What the slowest stage takes where nobody waits.
 Seconds busy_time(const BubbleQuestion& question, const ArmMedians& medians) {
@@ -42,14 +37,14 @@ double value_of(const Summary& s, const std::string& column) {
   for (const auto& [known, estimate] : s.own) {
     if (known == column) return estimate.value;
   }
-  return unknown;
+  return unknown_number;
 }
 
 Interval interval_of(const Summary& s, const std::string& column) {
   for (const auto& [known, estimate] : s.own) {
     if (known == column) return estimate.interval;
   }
-  return {unknown, unknown};
+  return {unknown_number, unknown_number};
 }
 
 using Columns = std::vector<std::pair<std::string, Value>>;
@@ -60,7 +55,7 @@ Columns derived(const Summary& s, const BubbleQuestion& question) {
   const Seconds busy(value_of(s, "t_busy"));
   // What the optimizer and everything else outside of the microbatches takes belongs to the step, not to the bubble.
   const auto share = [&](Seconds bubble) { return bubble / (busy + bubble); };
-  Columns columns{{"bubble_rate_makespan", rate(s.times.step, busy)}, {"t_path", unknown}};
+  Columns columns{{"bubble_rate_makespan", rate(s.times.step, busy)}, {"t_path", unknown_number}};
   if (std::isnan(costs.microbatch().value()) || std::isnan(costs.transfer.value())) return columns;
   const VirtualBubble scheduled = bubble_in_virtual_time(question, costs);
   // The whole step's path: one rank's, as other schedules have it, does not see whom a stage waits for.
@@ -154,12 +149,12 @@ void ask_for_bubble(CaseSpec& spec, const BubbleQuestion& question,
     return [=](const ArmMedians& medians) { return (costs_of(question, medians, transfers).*which).value(); };
   };
   const auto bubble = [question](const ArmMedians& medians) {
-    return rate(medians.compute_span(overlapped()), busy_time(question, medians));
+    return rate(medians.compute_span(name(Arm::overlapped)), busy_time(question, medians));
   };
   spec.estimates = {{"bubble_rate", bubble},
                     {"t_bubble",
                      [question](const ArmMedians& medians) {
-                       return (medians.compute_span(overlapped()) - busy_time(question, medians)).value();
+                       return (medians.compute_span(name(Arm::overlapped)) - busy_time(question, medians)).value();
                      }},
                     {"t_busy", [question](const ArmMedians& medians) { return busy_time(question, medians).value(); }},
                     {"t_forward", of_costs(&PipelineCosts::forward)},

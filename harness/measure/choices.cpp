@@ -28,9 +28,6 @@ std::string without(const std::string& key, const std::string& option) {
   return key.substr(0, at) + (end == std::string::npos ? "" : key.substr(end));
 }
 
-using CaseId = std::pair<std::string, std::int64_t>;  // key and launch
-CaseId case_of(const Row& row) { return {text_in(row, "key"), whole_in(row, "launch").value_or(0)}; }
-
 // By case, round and arm: the steps of one operation.
 using Steps = std::map<CaseId, std::map<std::int64_t, std::map<std::string, std::vector<double>>>>;
 

@@ -20,8 +20,6 @@ namespace {
 
 using Columns = std::vector<std::pair<std::string, Value>>;
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
 Role other(Role role) { return role == Role::compute ? Role::communication : Role::compute; }
 const Load& load_of(const ContentionSpec& spec, Role role) { return role == Role::compute ? spec.compute : spec.comm; }
 std::string_view loaded_arm_of(Role victim) { return victim == Role::compute ? compute_loaded_arm : comm_loaded_arm; }
@@ -63,7 +61,7 @@ struct SideNumbers {
   Estimate alone;
   Estimate loaded;
   Estimate slowdown;
-  double coverage = unknown;
+  double coverage = unknown_number;
 };
 
 SideNumbers side_of(const Summary& s, Role role) {
@@ -146,7 +144,7 @@ Attribution attribution(const ArmTimes& times, Seconds path, const Slowdowns& sl
                     .waiting = late.waiting});
 }
 
-double value_of(const std::optional<Seconds>& term) { return term ? term->value() : unknown; }
+double value_of(const std::optional<Seconds>& term) { return term ? term->value() : unknown_number; }
 
 // Those terms that have an instrument here, by column.
 struct LostTerm {
@@ -195,7 +193,7 @@ void set_attribution(Columns& columns, const Summary& s, const ContentionQuestio
   };
   const auto seen = [&](std::string_view column) {
     const auto found = std::find_if(s.own.begin(), s.own.end(), [&](const auto& own) { return own.first == column; });
-    return Seconds(found == s.own.end() ? unknown : found->second.value);
+    return Seconds(found == s.own.end() ? unknown_number : found->second.value);
   };
   const Attribution a = attribution(s.times, s.t_path, {slowdown(Role::compute), slowdown(Role::communication)},
                                     {seen("lost_start_delay"), seen("lost_waiting")});
@@ -203,8 +201,8 @@ void set_attribution(Columns& columns, const Summary& s, const ContentionQuestio
     const double value = term.value(a);
     columns.emplace_back(term.column, value);
     if (!std::isnan(value)) continue;
-    columns.emplace_back(std::string(term.column) + "_low", unknown);
-    columns.emplace_back(std::string(term.column) + "_high", unknown);
+    columns.emplace_back(std::string(term.column) + "_low", unknown_number);
+    columns.emplace_back(std::string(term.column) + "_high", unknown_number);
   }
 }
 

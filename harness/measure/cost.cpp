@@ -37,7 +37,7 @@ Columns derived(const Summary& s, const CostQuestion& question) {
   return columns;
 }
 
-std::string words(const Summary& s) {
+std::string cost_words(const Summary& s) {
   if (s.times.comm == Seconds(0)) return "takes no time, so it has no bandwidth: one rank has nobody to send to";
   const ArmSummary* loaded = s.arm(loaded_arm);
   if (loaded == nullptr) return "alone";
@@ -61,7 +61,7 @@ void ask_for_cost(CaseSpec& spec, const CostQuestion& question) {
     return widest_communication_interval(used, watched, seed);
   };
   spec.derive = [question](const Summary& s) { return derived(s, question); };
-  spec.words = words;
+  spec.words = cost_words;
 }
 
 std::vector<Column> cost_columns() {

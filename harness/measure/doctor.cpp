@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "measure/contention.hpp"
@@ -19,8 +18,6 @@
 
 namespace ovl {
 namespace {
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 // ---- the rules ------------------------------------------------------------------------------------------------------
 
@@ -113,10 +110,10 @@ CheckValue slowdown(Backend& backend, Clock& clock, const ContentionSpec& conten
   const std::atomic<bool> interrupted{false};
   Runner runner(backend, clock, quick, interrupted);
   const CaseResult result = runner.run(spec);
-  if (!result.has_numbers()) return {unknown, result.reason};
+  if (!result.has_numbers()) return {unknown_number, result.reason};
   const Summary& s = result.summary;
   const ArmSummary* loaded = s.arm(compute_loaded_arm);
-  if (loaded == nullptr || loaded->coverage != 1) return {unknown, "was not covered in every round"};
+  if (loaded == nullptr || loaded->coverage != 1) return {unknown_number, "was not covered in every round"};
   const Interval& interval = s.compute_slowdown;
   return {s.slowdowns.compute,
           std::isnan(interval.low)
@@ -179,7 +176,7 @@ std::vector<MachineCheck> checks_on_cores(Backend& backend, Clock& clock) {
                     .unit = "1",
                     .meaning = "two lanes for each of the default ranks / cores",
                     .measure = [d] {
-                      if (d.units < 1) return CheckValue{unknown, "the number of cores is not known"};
+                      if (d.units < 1) return CheckValue{unknown_number, "the number of cores is not known"};
                       return CheckValue{2.0 * d.default_ranks / d.units,
                                         fmt::format("{} ranks on {} cores", d.default_ranks, d.units)};
                     }});

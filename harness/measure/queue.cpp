@@ -18,7 +18,6 @@
 namespace ovl {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 // What the case spans where the user does not say, in times of one operation alone.
 constexpr double usual_duration = 120;
 constexpr double late = 0.1;              // of the mean time between arrivals
@@ -28,7 +27,7 @@ constexpr double queue_full_mark = 0.75;  // likewise, backlog of a lane as a pa
 // A queue that was not empty while arrivals came: the time when it is lies beyond what was seen, so in an order of
 // times it comes last, and a median of replays is known as long as most of them saw it.
 constexpr double still_busy = std::numeric_limits<double>::infinity();
-double if_seen(double time) { return std::isfinite(time) ? time : unknown; }
+double if_seen(double time) { return std::isfinite(time) ? time : unknown_number; }
 
 // What a replay tells of itself, by the column that holds its median.
 constexpr const char* read_columns[] = {"growth_rate", "drain_time",    "in_system",   "time_in_system",
@@ -134,7 +133,7 @@ double own_value(const Summary& s, std::string_view column) {
   for (const auto& [known, estimate] : s.own) {
     if (known == column) return estimate.value;
   }
-  return unknown;
+  return unknown_number;
 }
 
 Interval own_interval(const Summary& s, std::string_view column) {
@@ -258,13 +257,6 @@ std::vector<Row> fluid_rows(const FluidQueue& fluid, Seconds step, Seconds durat
   return rows;
 }
 
-double noted(const Sample& sample, std::string_view name) {
-  for (const auto& [known, value] : sample.values) {
-    if (known == name) return value;
-  }
-  return unknown;
-}
-
 std::vector<Row> replay_rows(const FluidQueue& fluid, std::span<const Sample> used) {
   std::vector<Row> rows;
   for (const Sample& sample : used) {
@@ -386,7 +378,7 @@ double backlog_slope(const std::vector<QueuePoint>& points, Seconds until) {
     t_sum += p.time.value();
     b_sum += backlog(p);
   }
-  if (n < 3) return unknown;
+  if (n < 3) return unknown_number;
   double above = 0;
   double below = 0;
   for (const QueuePoint& p : points) {
@@ -478,7 +470,7 @@ void ask_about_queue(CaseSpec& spec, const QueueQuestion& question) {
   spec.estimates = {{"service_rate", service_rate},
                     {"capacity", capacity},
                     {"capacity_gain", [=](const ArmMedians& medians) {
-                       return q.queue.lanes > 1 ? capacity(medians) / service_rate(medians) : unknown;
+                       return q.queue.lanes > 1 ? capacity(medians) / service_rate(medians) : unknown_number;
                      }}};
   for (const char* column : read_columns) {
     spec.estimates.push_back(

@@ -124,6 +124,13 @@ Sample observe(const Program& program, const Timings& timings) {
   return sample;
 }
 
+double noted(const Sample& sample, std::string_view name) {
+  for (const auto& [known, value] : sample.values) {
+    if (known == name) return value;
+  }
+  return unknown_number;
+}
+
 Seconds widest_span(const Sample& sample, Role role) {
   double widest = unknown_time.value();
   for (const RankSample& r : sample.ranks) {

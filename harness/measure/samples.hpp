@@ -58,6 +58,9 @@ struct Sample {
 
 Sample observe(const Program& program, const Timings& timings);
 
+// What the reader of its arm noted under the name; NaN: nothing.
+double noted(const Sample& sample, std::string_view name);
+
 // The largest span of a role over the ranks; NaN when no rank has one.
 Seconds widest_span(const Sample& sample, Role role);
 

@@ -13,12 +13,12 @@
 namespace ovl {
 namespace {
 
-using Span = std::pair<double, double>;
+using TimeSpan = std::pair<double, double>;
 
 // Disjoint and in order.
-std::vector<Span> merged(std::vector<Span> spans) {
+std::vector<TimeSpan> merged(std::vector<TimeSpan> spans) {
   std::sort(spans.begin(), spans.end());
-  std::vector<Span> all;
+  std::vector<TimeSpan> all;
   for (const auto& [start, end] : spans) {
     if (all.empty() || start > all.back().second) {
       all.emplace_back(start, end);
@@ -29,15 +29,15 @@ std::vector<Span> merged(std::vector<Span> spans) {
   return all;
 }
 
-double length(const std::vector<Span>& spans) {
+double length(const std::vector<TimeSpan>& spans) {
   double sum = 0;
   for (const auto& [start, end] : spans) sum += end - start;
   return sum;
 }
 
 // What of `spans` no hole covers: together they are as long as the holes and this.
-double uncovered(const std::vector<Span>& spans, const std::vector<Span>& holes) {
-  std::vector<Span> both = spans;
+double uncovered(const std::vector<TimeSpan>& spans, const std::vector<TimeSpan>& holes) {
+  std::vector<TimeSpan> both = spans;
   both.insert(both.end(), holes.begin(), holes.end());
   return length(merged(std::move(both))) - length(merged(holes));
 }
@@ -75,8 +75,8 @@ class RankView {
   }
 
  private:
-  [[nodiscard]] std::vector<Span> spans(Role role) const {
-    std::vector<Span> all;
+  [[nodiscard]] std::vector<TimeSpan> spans(Role role) const {
+    std::vector<TimeSpan> all;
     for (const auto& [op, t] : work_) {
       if (op->role == role) all.emplace_back(t->start.value(), t->end.value());
     }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -12,8 +11,6 @@
 
 namespace ovl {
 namespace {
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 const std::string without_tensor = "without_tensor";
 const std::string without_data = "without_data";
@@ -41,7 +38,7 @@ double own(const Summary& s, const std::string& column) {
   for (const auto& [known, estimate] : s.own) {
     if (known == column) return estimate.value;
   }
-  return unknown;
+  return unknown_number;
 }
 
 // What the parts do not add up to.
@@ -53,7 +50,7 @@ double together_of(const Summary& s) {
   return (s.times.step - s.times.compute).value() - parts;
 }
 
-std::string words(const Summary& s) {
+std::string exposure_words(const Summary& s) {
   const double step = s.times.step.value();
   std::string text = fmt::format("computes {:.1f} % of the step", 100 * s.times.compute.value() / step);
   for (const auto& [column, what] :
@@ -98,7 +95,7 @@ void ask_for_exposure(CaseSpec& spec, const TrainingStepSpec& step) {
   spec.derive = [](const Summary& s) -> std::vector<std::pair<std::string, Value>> {
     return {{"exposed_together", together_of(s)}};
   };
-  spec.words = words;
+  spec.words = exposure_words;
 }
 
 std::vector<Column> exposure_columns() {

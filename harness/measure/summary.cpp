@@ -18,7 +18,6 @@
 namespace ovl {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 // Values of every arm's samples by round: what a bootstrap resamples. With --interleave block a round holds many
 // samples.
 class Rounds {
@@ -40,7 +39,7 @@ class Rounds {
   // The median of an arm over the given rounds, which may repeat; NaN when the arm was not run.
   [[nodiscard]] double median_of(std::string_view arm, std::span<const std::size_t> rounds) const {
     const auto rows = values_.find(arm);
-    if (rows == values_.end()) return unknown;
+    if (rows == values_.end()) return unknown_number;
     scratch_.clear();
     for (const std::size_t r : rounds) {
       scratch_.insert(scratch_.end(), rows->second[r].begin(), rows->second[r].end());
@@ -87,12 +86,6 @@ double step_of(const Sample& s) { return s.step.value(); }
 double compute_span_of(const Sample& s) { return widest_span(s, Role::compute).value(); }
 double compute_of(const Sample& s) { return role_time(s, Role::compute).value(); }
 double communication_of(const Sample& s) { return role_time(s, Role::communication).value(); }
-
-// What the reader of its arm noted under the name.
-double noted(const Sample& s, const std::string& name) {
-  const auto found = std::find_if(s.values.begin(), s.values.end(), [&](const auto& v) { return v.first == name; });
-  return found == s.values.end() ? unknown : found->second;
-}
 
 ArmTimes arm_times(const Rounds& rounds, std::span<const std::size_t> which, std::int64_t repeats) {
   const auto time = [&](Arm arm) { return Seconds(rounds.median_of(name(arm), which) / static_cast<double>(repeats)); };
@@ -174,7 +167,7 @@ double coverage_of(std::span<const Sample> used, const std::string& arm) {
     ++samples;
     covered += *s.covered ? 1 : 0;
   }
-  return samples > 0 ? covered / samples : unknown;
+  return samples > 0 ? covered / samples : unknown_number;
 }
 
 std::vector<ArmSummary> arm_summaries(std::span<const Sample> used, std::int64_t repeats, std::uint64_t seed) {
@@ -282,7 +275,7 @@ Estimate estimate(std::span<const Sample> used, const std::function<double(const
          .value =
              [&](std::string_view arm, std::string_view name) {
                const auto rounds = values.find(name);
-               return rounds == values.end() ? unknown : rounds->second.median_of(arm, which);
+               return rounds == values.end() ? unknown_number : rounds->second.median_of(arm, which);
              }});
   };
   return {over(steps.all()), interval_over(steps.size(), over, {.resamples = resamples, .seed = seed})};
@@ -385,8 +378,8 @@ Summary summarise(const Program& program, const Tuning& tuning, std::span<const 
   for (const Sample& sample : used) skews.push_back(sample.align_skew.value());
   s.align_skew = Seconds(median(skews));
   s.launch_order = order_of(used);
-  s.verdict = verdict(s.times, s.hidden_share.interval, contend ? s.compute_stretch : unknown,
-                      contend ? s.comm_stretch : unknown, on_one_lane(program)) +
+  s.verdict = verdict(s.times, s.hidden_share.interval, contend ? s.compute_stretch : unknown_number,
+                      contend ? s.comm_stretch : unknown_number, on_one_lane(program)) +
               serial_remark(s.times, s.t_serial.interval);
   return s;
 }

@@ -14,7 +14,7 @@ constexpr double stretched = 1.1;    // takes this much longer than alone: slowe
 constexpr double notable_gap = 0.1;  // the serial arm is this far from compute + comm: two speedups to be told apart
 
 // Whole per cent; adding zero turns a rounded -0 into 0.
-double percent(double fraction) { return std::round(100 * fraction) + 0.0; }
+double in_percent(double fraction) { return std::round(100 * fraction) + 0.0; }
 
 std::string cause(double compute_stretch, double comm_stretch) {
   if (std::isnan(compute_stretch) || std::isnan(comm_stretch)) return "the cause was not observed";
@@ -42,15 +42,15 @@ std::string verdict(const ArmTimes& medians, Interval hidden_share, double compu
                        100 * share(shorter_part(medians), medians.step));
   }
   if (std::isnan(hidden_share.width())) {
-    return fmt::format("hides {} % of the {}, how surely is unknown", percent(o.hidden_share), shorter);
+    return fmt::format("hides {} % of the {}, how surely is unknown", in_percent(o.hidden_share), shorter);
   }
-  const std::string measured =
-      fmt::format("{} % [{}, {}]", percent(o.hidden_share), percent(hidden_share.low), percent(hidden_share.high));
+  const std::string measured = fmt::format("{} % [{}, {}]", in_percent(o.hidden_share), in_percent(hidden_share.low),
+                                           in_percent(hidden_share.high));
   if (one_lane) {
     return "no overlap: one lane does one after the other, so a share other than 0 would be an artefact of the " +
            ("measurement; it is " + measured);
   }
-  const std::string hides = percent(o.hidden_share) < 0
+  const std::string hides = in_percent(o.hidden_share) < 0
                                 ? fmt::format("hides nothing of the {} (a share of {})", shorter, measured)
                                 : fmt::format("hides {} of the {}", measured, shorter);
   const std::string why = cause(compute_stretch, comm_stretch);
@@ -60,7 +60,7 @@ std::string verdict(const ArmTimes& medians, Interval hidden_share, double compu
     return together ? "no gain: " + why + ", " + hides : "no overlap: one runs after the other, " + hides;
   }
   if (hidden_share.high < 0) {
-    return fmt::format("worse than serial: {} % longer than compute + comm: {}", percent(1 / o.speedup - 1), why);
+    return fmt::format("worse than serial: {} % longer than compute + comm: {}", in_percent(1 / o.speedup - 1), why);
   }
   if (hidden_share.low <= 0) return "no measurable overlap: " + hides + ", the interval is too wide to tell";
   // Where nothing scatters, as in a model, all that can hide is 1 but for rounding.
@@ -80,7 +80,7 @@ std::string serial_remark(const ArmTimes& medians, Interval serial) {
   if (!notable) return {};
   return fmt::format(
       "; the serial arm took {} % {} than compute + comm, so against it the speedup is {:.2f}x, not {:.2f}x",
-      percent(std::abs(gap)), gap > 0 ? "longer" : "less", o.speedup_measured, o.speedup);
+      in_percent(std::abs(gap)), gap > 0 ? "longer" : "less", o.speedup_measured, o.speedup);
 }
 
 }  // namespace ovl

@@ -169,9 +169,6 @@ std::string source_of(const Case& of) { return printable(text_in(*of.rows.front(
 
 // ---- fits -----------------------------------------------------------------------------------------------------------
 
-constexpr std::size_t fewest_sizes = 4;
-constexpr std::size_t most_breakpoints = 200;  // three segments take all pairs of sizes
-
 struct FittedSeries {
   CostFit fit;
   CostIntervals intervals;
@@ -195,7 +192,7 @@ std::vector<SizeTime> pooled(const std::vector<std::vector<SizeTime>>& launches)
   return points;
 }
 
-std::set<double> sizes_of(const std::vector<SizeTime>& points) {
+std::set<double> set_of_sizes(const std::vector<SizeTime>& points) {
   std::set<double> sizes;
   for (const SizeTime& p : points) sizes.insert(p.bytes);
   return sizes;
@@ -204,15 +201,15 @@ std::set<double> sizes_of(const std::vector<SizeTime>& points) {
 // Of the sizes that both cover, with as many segments as pay in both: else the first alpha and the last beta of one
 // would be those of another range. Empty where either has fewer than four such sizes.
 std::vector<FittedSeries> fits_of_both(const LoadedSeries& before, const LoadedSeries& after) {
-  const std::set<double> a = sizes_of(before.points());
-  const std::set<double> b = sizes_of(after.points());
+  const std::set<double> a = set_of_sizes(before.points());
+  const std::set<double> b = set_of_sizes(after.points());
   const double least = std::max(*a.begin(), *b.begin());
   const double most = std::min(*a.rbegin(), *b.rbegin());
   std::vector<std::vector<std::vector<SizeTime>>> both{within(before, least, most), within(after, least, most)};
   int segments = 3;
   for (const auto& launches : both) {
     const std::vector<SizeTime> points = pooled(launches);
-    const std::size_t sizes = sizes_of(points).size();
+    const std::size_t sizes = set_of_sizes(points).size();
     if (sizes < fewest_sizes) return {};
     segments = sizes > most_breakpoints ? 1 : std::min(segments, static_cast<int>(fit_cost(points).segments.size()));
   }

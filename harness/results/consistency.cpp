@@ -17,9 +17,6 @@
 namespace ovl {
 namespace {
 
-using CaseId = std::pair<std::string, std::int64_t>;
-CaseId case_of(const Row& row) { return {text_in(row, "key"), whole_in(row, "launch").value_or(0)}; }
-
 // One replay of an arm: the rows of its ranks, of which each has its step.
 struct Replay {
   std::int64_t rows = 0;

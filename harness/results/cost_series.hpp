@@ -37,6 +37,8 @@ std::string series_title(const CaseAxes& axes, const std::set<std::string, std::
 
 bool has_numbers(const Row& row);  // status ok or noisy
 
+inline constexpr std::size_t fewest_sizes = 4;  // of a series that is compared or becomes a machine's cost
+
 struct LoadedSeries {
   CaseAxes axes;  // without bytes; load is idle or loaded, and absent for imported logs
   std::string source;

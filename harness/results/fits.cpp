@@ -19,10 +19,9 @@
 namespace ovl {
 namespace {
 
-constexpr std::size_t most_points = 4096;      // Theil-Sen takes all pairs
-constexpr std::size_t most_breakpoints = 200;  // three segments take all pairs of sizes
-constexpr std::size_t most_held_out = 60;      // and once more for each size that is left out
-constexpr std::size_t enough_launches = 5;     // for a claim between runs
+constexpr std::size_t most_points = 4096;   // Theil-Sen takes all pairs
+constexpr std::size_t most_held_out = 60;   // and once more for each size that is left out
+constexpr std::size_t enough_launches = 5;  // for a claim between runs
 
 Value text(std::string_view value) { return value.empty() ? Value() : Value(std::string(value)); }
 

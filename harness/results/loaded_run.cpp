@@ -111,6 +111,8 @@ std::optional<std::int64_t> whole_in(const Row& row, std::string_view column) {
   return whole == nullptr ? std::nullopt : std::optional(*whole);
 }
 
+CaseId case_of(const Row& row) { return {text_in(row, "key"), whole_in(row, "launch").value_or(0)}; }
+
 LoadedRun LoadedRun::read(const fs::path& path, const std::vector<std::string>& more) {
   LoadedRun run;
   run.name_ = printable(path.string(), 400);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "results/table.hpp"
@@ -27,6 +28,10 @@ struct LoadedTable {
 double number_in(const Row& row, std::string_view column);
 std::string text_in(const Row& row, std::string_view column);
 std::optional<std::int64_t> whole_in(const Row& row, std::string_view column);
+
+// Its case: key and launch.
+using CaseId = std::pair<std::string, std::int64_t>;
+CaseId case_of(const Row& row);
 
 class LoadedRun {
  public:

@@ -30,11 +30,9 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view format_name = "overlapbench machine";
 constexpr std::size_t largest_text = std::size_t{4} << 20U;
 constexpr std::size_t most_entries = 1000;
-constexpr std::size_t most_points = 10'000;
+constexpr std::size_t most_cost_points = 10'000;
 constexpr std::size_t longest_text = 400;
 constexpr int deepest = 8;
-constexpr std::size_t fewest_sizes = 4;
-constexpr std::size_t most_breakpoints = 200;
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
@@ -252,7 +250,7 @@ CollectiveCost collective_of(const json& value, const std::string& where) {
   cost.segments = segments_of(fields.list("segments", 3), fields.at("segments"));
   cost.least_bytes = fields.number("least_bytes", 0, 1e18);
   cost.most_bytes = fields.number("most_bytes", cost.least_bytes, 1e18);
-  cost.points = points_of(fields.list("points", most_points), fields.at("points"));
+  cost.points = points_of(fields.list("points", most_cost_points), fields.at("points"));
   cost.median_relative_error = fields.optional_number("median_relative_error", 0, 1e9);
   cost.max_relative_error = fields.optional_number("max_relative_error", 0, 1e9);
   cost.held_out_median_relative_error = fields.optional_number("held_out_median_relative_error", 0, 1e9);
@@ -533,7 +531,6 @@ std::optional<CollectiveCost> cost_of(const LoadedSeries& series, const std::str
   cost.load = axis(series.axes, "load");
   cost.origin = origin;
 
-  // Three segments take all pairs of sizes.
   const CostFit fit = sizes.size() > most_breakpoints ? fit_segments(points, 1) : fit_cost(points);
   const int segments = static_cast<int>(fit.segments.size());
   const CostIntervals intervals = cost_intervals(series.launches, segments);

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "results/consistency.hpp"
+#include "results/loaded_run.hpp"
 #include "results/schema.hpp"
 
 namespace ovl {
@@ -21,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-using CaseId = std::pair<std::string, std::int64_t>;
 
 fs::path run_file(const fs::path& directory) { return directory / "run.json"; }
 fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
@@ -137,7 +136,7 @@ json read_run(const fs::path& directory) {
 
 // ---- tables --------------------------------------------------------------------------------------------------------
 
-CaseId case_of(const Row& row) {
+CaseId whole_case_of(const Row& row) {
   const auto* key = std::get_if<std::string>(&row.at("key"));
   const auto* launch = std::get_if<std::int64_t>(&row.at("launch"));
   require(key != nullptr && launch != nullptr, "every row of a case has a key and a launch");
@@ -233,7 +232,7 @@ bool RunDirectory::finished(const std::string& key, std::int64_t launch) const {
 }
 
 void RunDirectory::finish(Row row) {
-  finished_.insert(case_of(row));
+  finished_.insert(whole_case_of(row));
   rows_.push_back(std::move(row));
 }
 
@@ -242,7 +241,7 @@ void RunDirectory::reload() {
   finished_.clear();
   const auto all = [](const Row&) { return true; };
   for (Row& row : load_table(table_file(path_, *summary_schema_), *summary_schema_, all)) finish(std::move(row));
-  const auto of_finished_case = [&](const Row& row) { return finished_.count(case_of(row)) != 0; };
+  const auto of_finished_case = [&](const Row& row) { return finished_.count(whole_case_of(row)) != 0; };
   const std::vector<Row> samples = load_table(table_file(path_, samples_schema()), samples_schema(), of_finished_case);
   load_table(table_file(path_, operations_schema()), operations_schema(), of_finished_case);
   if (over_time_) load_table(table_file(path_, series_schema()), series_schema(), of_finished_case);
@@ -263,9 +262,9 @@ void RunDirectory::reload() {
 
 void RunDirectory::commit(const std::vector<Row>& samples, const std::vector<Row>& operations, const Row& summary,
                           const std::vector<Row>& series) {
-  const CaseId id = case_of(summary);
+  const CaseId id = whole_case_of(summary);
   require(finished_.count(id) == 0, "a case is committed once");
-  const auto of_this_case = [&](const Row& row) { return case_of(row) == id; };
+  const auto of_this_case = [&](const Row& row) { return whole_case_of(row) == id; };
   require(std::all_of(samples.begin(), samples.end(), of_this_case), "samples are committed with their case");
   require(std::all_of(operations.begin(), operations.end(), of_this_case), "operations are committed with their case");
   require(std::all_of(series.begin(), series.end(), of_this_case), "a series is committed with its case");

@@ -41,7 +41,7 @@ void require_possible(const CollectiveSpec& spec) {
 }
 
 // One operation of a form, on arrays of its buffers of which each slice is a set: which it reads, and which it writes.
-struct Step {
+struct FormStep {
   CollectiveKind kind;
   CommId comm;
   int ranks;           // of a group of it
@@ -55,7 +55,7 @@ struct Step {
 
 struct Parts {
   std::vector<std::pair<const char*, std::int64_t>> buffers;  // name and elements of one array; the first is filled
-  std::vector<Step> steps;
+  std::vector<FormStep> steps;
 };
 
 CollectiveKind kind_of(CollectiveForm form) {
@@ -129,7 +129,7 @@ void require_addressable(const CollectiveSpec& spec, std::int64_t set) {
 std::vector<std::vector<Rank>> classes_of(const CollectiveSpec& spec, const Parts& parts) {
   const bool differ = spec.form == CollectiveForm::exchange ||
                       std::any_of(parts.steps.begin(), parts.steps.end(),
-                                  [](const Step& s) { return s.reads_block || s.writes_block; });
+                                  [](const FormStep& s) { return s.reads_block || s.writes_block; });
   std::vector<std::vector<Rank>> classes(differ ? static_cast<std::size_t>(spec.ranks) : 1);
   for (int r = 0; r < spec.ranks; ++r) classes[differ ? static_cast<std::size_t>(r) : 0].emplace_back(r);
   return classes;
@@ -225,7 +225,7 @@ Program collective_program(const CollectiveSpec& spec) {
         const OpId op = c.body(comm, neighbours(spec, rank), {slice(0, s, 0, whole)}, {slice(1, s, 0, whole)});
         if (last) writers.push_back(op);
       }
-      for (const Step& step : parts.steps) {
+      for (const FormStep& step : parts.steps) {
         const std::int64_t block = step.count / step.ranks;
         const std::int64_t in = step.kind == CollectiveKind::all_gather ? block : step.count;
         const std::int64_t out = step.kind == CollectiveKind::reduce_scatter ? block : step.count;

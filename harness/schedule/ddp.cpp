@@ -27,14 +27,14 @@ std::size_t tail_length(std::span<const Tensor> tensors, std::optional<Bytes> la
   return length;
 }
 
-struct Sizes {
+struct LayerSizes {
   std::int64_t widest_in = 0;
   std::int64_t widest_out = 0;
   std::int64_t saved = 0;  // activations of one layer, a row
 };
 
-Sizes sizes_of(const Layers& layers) {
-  Sizes sizes;
+LayerSizes sizes_of(const Layers& layers) {
+  LayerSizes sizes;
   for (const Matrix& m : layers.matrices()) {
     sizes.widest_in = std::max(sizes.widest_in, m.in);
     sizes.widest_out = std::max(sizes.widest_out, m.out);
@@ -113,7 +113,7 @@ Program ddp_program(const DdpSpec& spec) {
     offsets.push_back(parameters);
     parameters += t.elements;
   }
-  const Sizes sizes = sizes_of(layers);
+  const LayerSizes sizes = sizes_of(layers);
 
   ProgramBuilder p("ddp", spec.ranks);
   const LaneId compute = p.lane({.name = "compute", .role = Role::compute, .waiting = spec.waiting});

@@ -28,7 +28,7 @@ std::int64_t slots(std::int64_t prefetch, std::int64_t in_flight, std::int64_t l
 }
 
 // What one step of the schedule does with a layer and its slot, in issue order.
-struct Steps {
+struct LayerActions {
   std::function<void(std::int64_t layer, std::int64_t slot)> gather;
   std::function<void(std::int64_t layer, std::int64_t slot)> forward;
   std::function<void(std::int64_t layer, std::int64_t slot, std::int64_t gradient_slot)> backward;
@@ -36,7 +36,7 @@ struct Steps {
 };
 
 // Layers in the order of use: forward, then backward. Each is gathered as early as slots allow, before what computes.
-void issue(std::int64_t layers, std::int64_t slots, bool with_backward, const Steps& steps) {
+void issue(std::int64_t layers, std::int64_t slots, bool with_backward, const LayerActions& steps) {
   const std::int64_t uses = with_backward ? 2 * layers : layers;
   const auto layer_of = [&](std::int64_t use) { return use < layers ? use : 2 * layers - 1 - use; };
   std::int64_t gathered = 0;
@@ -140,7 +140,7 @@ Program fsdp_program(const FsdpSpec& spec) {
     return Slice{saved, layers.tokens * row, layers.tokens * matrices[matrix].in};
   };
 
-  Steps steps;
+  LayerActions steps;
   steps.gather = [&](std::int64_t layer, std::int64_t slot) {
     flow.add(lanes.gather, Collective{CollectiveKind::all_gather, gather_comm, spec.dtype, layer_size},
              {shard(shards, layer)}, {slot_of(gathered, slot)});
@@ -191,7 +191,7 @@ Program fsdp_program(const FsdpWhatIf& what_if, int ranks) {
   const BufferId gathered = p.buffer({.name = "gathered", .count = slot_count});
   const BufferId gradients = p.buffer({.name = "gradients", .count = gradient_slots});
   Dataflow flow(p, p.all_ranks());
-  Steps steps;
+  LayerActions steps;
   steps.gather = [&](std::int64_t, std::int64_t slot) {
     flow.add(lanes.gather, Busy{what_if.gather}, {}, {{gathered, slot, 1}});
   };

@@ -14,13 +14,13 @@
 namespace ovl {
 namespace {
 
-struct Buffers {
+struct OrderingBuffers {
   BufferId a, b, gradients, reduced, weights;
 };
 
 // `reductions` is the order of the reductions, as indices of gradients.
 void add_class(ProgramBuilder& p, ClassBuilder rank_class, const OrderingSpec& spec, LaneId compute, LaneId comm,
-               CommId world, const Buffers& buffers, const std::vector<int>& reductions) {
+               CommId world, const OrderingBuffers& buffers, const std::vector<int>& reductions) {
   rank_class.prologue(compute, Fill{}, {}, {p.whole(buffers.a), p.whole(buffers.b), p.whole(buffers.weights)});
   const auto part = [&](BufferId buffer, int i) {
     const std::int64_t unit = spec.m * spec.n;
@@ -68,8 +68,8 @@ Program ordering_program(const OrderingSpec& spec) {
     return p.buffer({.name = name, .dtype = spec.dtype, .count = count, .memory = spec.memory});
   };
   const std::int64_t total = spec.m * spec.n * (std::int64_t{spec.gradients} * (spec.gradients + 1) / 2);
-  const Buffers buffers{buffer("a", spec.m * spec.gradients * spec.k), buffer("b", spec.k * spec.n),
-                        buffer("gradients", total), buffer("reduced", total), buffer("weights", total)};
+  const OrderingBuffers buffers{buffer("a", spec.m * spec.gradients * spec.k), buffer("b", spec.k * spec.n),
+                                buffer("gradients", total), buffer("reduced", total), buffer("weights", total)};
 
   std::vector<int> in_order(static_cast<std::size_t>(spec.gradients));
   std::iota(in_order.begin(), in_order.end(), 0);

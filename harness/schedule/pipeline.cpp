@@ -21,9 +21,6 @@ namespace {
 using Kind = PipelineStepKind;
 using Step = PipelineStep;
 
-// Each result is computed into one while the one before it is sent.
-constexpr int outgoing_slots = 2;
-
 // ---- kernels -------------------------------------------------------------------------------------------------------
 
 // The GEMMs of one chunk of layers.

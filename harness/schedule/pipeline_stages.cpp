@@ -76,7 +76,7 @@ Slots assign_slots(const std::vector<PipelineStep>& steps, int extra) {
 }
 // ---- stages --------------------------------------------------------------------------------------------------------
 
-struct Buffers {
+struct StageBuffers {
   BufferId input, loss_gradient;          // a slice a microbatch, given
   BufferId activation, gradient;          // received, in slots
   BufferId activation_out, gradient_out;  // to be sent
@@ -84,7 +84,7 @@ struct Buffers {
 
 void add_stage(ProgramBuilder& p, ClassBuilder rank_class, const PipelineFrame& frame, int stage, const Slots& slots,
                const std::vector<PipelineStep>& steps, const PipelineLanes& lanes, const PipelineEdges& edges,
-               const Buffers& buffers, const PipelineWork& work) {
+               const StageBuffers& buffers, const PipelineWork& work) {
   const int last_chunk = frame.shape.chunks - 1;
   const int last_stage = frame.shape.stages - 1;
   Dataflow flow(p, rank_class);
@@ -140,7 +140,7 @@ void add_stage(ProgramBuilder& p, ClassBuilder rank_class, const PipelineFrame& 
 
 // A stage that only computes one kind of step, for every microbatch it has, on whatever lies in the slots.
 void add_solo_stage(ProgramBuilder& p, ClassBuilder rank_class, const PipelineFrame& frame, int stage,
-                    const std::vector<PipelineStep>& steps, Kind kind, const Buffers& buffers,
+                    const std::vector<PipelineStep>& steps, Kind kind, const StageBuffers& buffers,
                     const PipelineWork& work) {
   Dataflow flow(p, rank_class);
   const auto slot = [&](BufferId buffer) { return Slice{buffer, 0, frame.elements}; };
@@ -208,9 +208,10 @@ void add_stages(ProgramBuilder& p, const PipelineFrame& frame, const PipelineLan
   const auto buffer = [&](const char* name, int count) {
     return p.buffer({.name = name, .dtype = frame.dtype, .count = count * frame.elements, .memory = frame.memory});
   };
-  const Buffers buffers{buffer("input", frame.shape.microbatches), buffer("loss_gradient", frame.shape.microbatches),
-                        buffer("activation", activations),         buffer("gradient", gradients),
-                        buffer("activation_out", outgoing_slots),  buffer("gradient_out", outgoing_slots)};
+  const StageBuffers buffers{
+      buffer("input", frame.shape.microbatches), buffer("loss_gradient", frame.shape.microbatches),
+      buffer("activation", activations),         buffer("gradient", gradients),
+      buffer("activation_out", outgoing_slots),  buffer("gradient_out", outgoing_slots)};
   for (int stage = 0; stage < frame.shape.stages; ++stage) {
     std::vector<Rank> members;
     for (int r = 0; r < frame.replicas; ++r) members.push_back(pipeline_rank(stage, r, frame.replicas));

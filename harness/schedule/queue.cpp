@@ -31,13 +31,13 @@ struct Arrays {
   BufferId receive;
 };
 
-struct Sizes {
+struct ArraySizes {
   std::int64_t whole = 0;  // elements, as nccl-tests counts
   std::int64_t in = 0;
   std::int64_t out = 0;
 };
 
-Sizes sizes_of(const QueueSpec& spec) {
+ArraySizes sizes_of(const QueueSpec& spec) {
   const std::int64_t elements = divide_up(spec.bytes.value(), size_of(spec.dtype).value());
   const bool divides = spec.kind != CollectiveKind::all_reduce && spec.kind != CollectiveKind::broadcast;
   const std::int64_t whole = divides ? divide_up(elements, spec.ranks) * spec.ranks : elements;
@@ -45,7 +45,7 @@ Sizes sizes_of(const QueueSpec& spec) {
           spec.kind == CollectiveKind::reduce_scatter ? whole / spec.ranks : whole};
 }
 
-void require_addressable(const QueueSpec& spec, const Sizes& sizes) {
+void require_addressable(const QueueSpec& spec, const ArraySizes& sizes) {
   const double needed = static_cast<double>(sizes.in + sizes.out) * static_cast<double>(size_of(spec.dtype).value()) *
                         spec.ranks * spec.lanes;
   if (spec.bytes.value() <= most_bytes && needed <= static_cast<double>(most_bytes)) return;
@@ -82,7 +82,7 @@ Program queue_program(const QueueSpec& spec) {
   }
   std::vector<CommId> comms;
   std::vector<Arrays> arrays;
-  Sizes sizes;
+  ArraySizes sizes;
   Rotation rotation;
   if (!spec.given) {
     sizes = sizes_of(spec);

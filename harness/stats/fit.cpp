@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "stats/bootstrap.hpp"
 #include "stats/summary.hpp"
 
 namespace ovl {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t fewest_sizes = 3;  // of a segment: two would be met exactly, whatever they are
+constexpr std::size_t fewest_in_segment = 3;  // of a segment: two would be met exactly, whatever they are
 
 // Least squares with weights w: minimises the sum of w (alpha + beta x - t)². Centred, so that sizes which span ten
 // decades do not cancel.
@@ -115,8 +115,8 @@ Split best_split(std::span<const SizeTime> sorted, std::span<const std::size_t> 
     const CostLine line = fit_line(all, FitMethod::relative);
     return {squared_error(all, line), {{all.front().bytes, line}}};
   }
-  const std::size_t rest = fewest_sizes * static_cast<std::size_t>(segments - 1);
-  for (std::size_t cut = first + fewest_sizes; cut + rest <= last; ++cut) {
+  const std::size_t rest = fewest_in_segment * static_cast<std::size_t>(segments - 1);
+  for (std::size_t cut = first + fewest_in_segment; cut + rest <= last; ++cut) {
     Split left = best_split(sorted, starts, first, cut, 1);
     if (left.error >= best.error) continue;
     Split right = best_split(sorted, starts, cut, last, segments - 1);
@@ -169,7 +169,7 @@ CostFit fit_segments(std::span<const SizeTime> points, int segments) {
   const std::vector<SizeTime> sorted = by_size(points);
   const std::vector<std::size_t> starts = size_starts(sorted);
   const std::size_t sizes = starts.size() - 1;
-  const int most = std::clamp(static_cast<int>(sizes / fewest_sizes), 1, segments);
+  const int most = std::clamp(static_cast<int>(sizes / fewest_in_segment), 1, segments);
   CostFit fit{.method = FitMethod::relative, .segments = {{0, {}}}};
   if (!sorted.empty()) fit.segments = best_split(sorted, starts, 0, sizes, most).segments;
   fit.segments.front().from = 0;
@@ -193,7 +193,7 @@ CostFit fit_cost(std::span<const SizeTime> points) {
 
 double half_performance_bytes(const CostFit& fit) {
   const double beta = fit.beta();
-  if (!(beta > 0)) return nan;
+  if (!(beta > 0)) return unknown_number;
   // bytes / t(bytes) >= 1 / (2 beta), that is t(bytes) <= 2 beta bytes: on a line from alpha / (2 beta - its beta) on.
   for (std::size_t i = 0; i < fit.segments.size(); ++i) {
     const Segment& s = fit.segments[i];
@@ -205,7 +205,7 @@ double half_performance_bytes(const CostFit& fit) {
       if (bytes >= s.from && bytes < end) return bytes;
     }
   }
-  return nan;
+  return unknown_number;
 }
 
 std::vector<double> held_out_errors(std::span<const SizeTime> points, int segments) {

@@ -25,6 +25,9 @@ struct SizeTime {
   double seconds = 0;
 };
 
+// Of more sizes than this no breakpoints are searched: three segments take all pairs.
+inline constexpr std::size_t most_breakpoints = 200;
+
 enum class FitMethod { relative, ordinary, theil_sen };
 template <>
 struct EnumNames<FitMethod> {

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 #include <vector>
 
+#include "base/units.hpp"
+
 namespace ovl {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // A NaN has no rank, so it must be caught before anything is ordered.
 bool ordered(std::span<const double> values) {
@@ -22,7 +21,7 @@ double lerp(double a, double b, double t) { return a + (b - a) * t; }
 
 // Reorders `values`. Selection is linear where sorting is not: the bootstrap takes thousands of medians.
 double take_quantile(std::vector<double>& values, double p) {
-  if (!ordered(values) || !(p >= 0 && p <= 1)) return nan;
+  if (!ordered(values) || !(p >= 0 && p <= 1)) return unknown_number;
   const double position = p * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::ptrdiff_t>(position);
   const auto at = values.begin() + below;
@@ -51,7 +50,7 @@ double quantile(std::span<const double> values, double p) {
 }
 
 double standard_deviation(std::span<const double> values) {
-  if (values.size() < 2) return nan;
+  if (values.size() < 2) return unknown_number;
   const double centre = mean(values);
   double squares = 0;
   for (const double v : values) squares += (v - centre) * (v - centre);

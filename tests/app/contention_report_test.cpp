@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const Schema& schema() {
+const Schema& contention_rows_schema() {
   static const Schema all = [] {
     std::vector<Column> own;
     for (const char* name : {"study", "victim", "aggressor"}) own.push_back({name, ColumnType::text, "", ""});
@@ -25,7 +25,7 @@ const Schema& schema() {
 }
 
 Row row_of(const std::string& study, const std::string& aggressor, double slowdown, std::int64_t channels = 0) {
-  Row row(schema());
+  Row row(contention_rows_schema());
   row.set("key", "contention victim=gemm aggressor=" + aggressor + " channels=" + std::to_string(channels));
   row.set("launch", std::int64_t{0}).set("status", std::string("ok")).set("source", std::string("measured"));
   row.set("study", study).set("victim", std::string("gemm")).set("aggressor", aggressor);

@@ -10,7 +10,7 @@
 namespace ovl {
 namespace {
 
-const Schema& schema() {
+const Schema& launches_schema() {
   static const Schema summary = summary_schema({});
   return summary;
 }
@@ -18,7 +18,7 @@ const Schema& schema() {
 std::vector<Row> launches_of(const std::string& key, const std::vector<double>& shares) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    Row& row = rows.emplace_back(schema());
+    Row& row = rows.emplace_back(launches_schema());
     row.set("key", key).set("launch", static_cast<std::int64_t>(i)).set("hidden_share", shares[i]);
     row.set("t_compute", 3e-3).set("t_comm", 2e-3).set("t_step", 5e-3 - shares[i] * 2e-3);
   }
@@ -73,7 +73,7 @@ TEST(LaunchRows, KnowNoIntervalFromOne) {
 
 TEST(LaunchRows, StandInTheOrderOfTheCasesAndLeaveOutRowsWithoutNumbers) {
   std::vector<Row> summary = launches_of("pair b=1", {0.5});
-  Row unsupported(schema());
+  Row unsupported(launches_schema());
   summary.push_back(unsupported.set("key", std::string("pair c=1")).set("launch", std::int64_t{0}));
   for (const Row& row : launches_of("pair a=1", {0.9, 0.8})) summary.push_back(row);
   const std::vector<Row> rows = launch_rows(summary);

@@ -13,17 +13,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Bench bench{.name = "toy",
-                  .question = "Does it parse?",
-                  .axes = {{"shape", "shapes", "small,large"}, {"bytes", "sizes", "1MiB"}, {"fast", "hurry", "", true}},
-                  .columns = {},
-                  .cases = {}};
+const Bench toy{.name = "toy",
+                .question = "Does it parse?",
+                .axes = {{"shape", "shapes", "small,large"}, {"bytes", "sizes", "1MiB"}, {"fast", "hurry", "", true}},
+                .columns = {},
+                .cases = {}};
 
 std::optional<Options> parse(Words words) {
   words.insert(words.begin(), "overlap-toy");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  return parse_options(bench, static_cast<int>(argv.size()), argv.data());
+  return parse_options(toy, static_cast<int>(argv.size()), argv.data());
 }
 
 std::string complaint(const Words& words) {

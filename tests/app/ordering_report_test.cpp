@@ -11,7 +11,7 @@ namespace {
 
 using testing::StartsWith;
 
-const Schema& schema() {
+const Schema& ordering_schema() {
   static const Schema all = summary_schema({{"variant", ColumnType::text, "", ""},
                                             {"elements", ColumnType::integer, "1", ""},
                                             {"static_check", ColumnType::text, "", ""},
@@ -20,8 +20,8 @@ const Schema& schema() {
   return all;
 }
 
-Row row_of(const std::string& variant, const std::string& check, const std::string& status) {
-  Row row(schema());
+Row ordering_row(const std::string& variant, const std::string& check, const std::string& status) {
+  Row row(ordering_schema());
   row.set("key", "ordering variant=" + variant + " ranks=2").set("launch", std::int64_t{0}).set("status", status);
   row.set("source", std::string("measured")).set("variant", variant).set("static_check", check);
   row.set("elements", std::int64_t{768});
@@ -34,11 +34,11 @@ void set_result(Row& row, double step, std::int64_t wrong) {
 }
 
 TEST(OrderingTableText, HasTimeResultAndWhatWasKnownBefore) {
-  Row correct = row_of("correct", "none", "ok");
+  Row correct = ordering_row("correct", "none", "ok");
   set_result(correct, 16e-3, 0);
-  Row racy = row_of("missing_producer_event", "race x 6", "ok");
+  Row racy = ordering_row("missing_producer_event", "race x 6", "ok");
   set_result(racy, 12e-3, 768);
-  Row refused = row_of("rank_misorder", "mismatch x 1", "skipped");
+  Row refused = ordering_row("rank_misorder", "mismatch x 1", "skipped");
   refused.set("reason", std::string("refused before launch"));
   EXPECT_THAT(
       ordering_table_text({correct, racy, refused}),

@@ -12,7 +12,7 @@ namespace {
 
 using testing::StartsWith;
 
-const Schema& schema() {
+const Schema& pipeline_schema() {
   static const Schema all = [] {
     std::vector<Column> own{{"peak_activations", ColumnType::integer, "1", ""}};
     for (Column& column : bubble_columns()) own.push_back(std::move(column));
@@ -22,14 +22,14 @@ const Schema& schema() {
 }
 
 TEST(PipelineTableText, HasTheBubbleBesideWhatTheScheduleLeaves) {
-  Row row(schema());
+  Row row(pipeline_schema());
   row.set("key", std::string("pp schedule=1f1b")).set("launch", std::int64_t{0}).set("status", std::string("ok"));
   row.set("source", std::string("measured")).set("rounds", std::int64_t{20}).set("peak_activations", std::int64_t{2});
   row.set("t_step", 30e-3).set("bubble_rate", 0.25).set("bubble_rate_low", 0.24).set("bubble_rate_high", 0.26);
   row.set("bubble_rate_schedule", 0.2).set("bubble_rate_makespan", 0.27);
   row.set("t_forward", 1e-3).set("t_backward_input", 2e-3).set("t_backward_weight", 1.5e-3).set("t_transfer", 20e-6);
   row.set("verdict", std::string("idle"));
-  Row unsupported(schema());
+  Row unsupported(pipeline_schema());
   unsupported.set("key", std::string("pp schedule=zb_h2")).set("launch", std::int64_t{0});
   unsupported.set("status", std::string("unsupported")).set("source", std::string("model"));
   unsupported.set("reason", std::string("no rate")).set("peak_activations", std::int64_t{3});

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const Schema& schema() {
+const Schema& queue_rows_schema() {
   static const Schema all = [] {
     std::vector<Column> own{{"lanes", ColumnType::integer, "1", ""}, {"backlog", ColumnType::integer, "1", ""}};
     for (Column& c : queue_columns()) own.push_back(std::move(c));
@@ -23,8 +23,8 @@ const Schema& schema() {
   return all;
 }
 
-Row row_of(const std::string& load, std::int64_t lanes = 1, const std::string& status = "ok") {
-  Row row(schema());
+Row queue_row(const std::string& load, std::int64_t lanes = 1, const std::string& status = "ok") {
+  Row row(queue_rows_schema());
   row.set("key", "queue load=" + load + " backlog=4 lanes=" + std::to_string(lanes) + " ranks=2");
   row.set("launch", std::int64_t{0}).set("status", status).set("source", std::string("measured"));
   row.set("lanes", lanes).set("rounds", std::int64_t{20});
@@ -32,7 +32,7 @@ Row row_of(const std::string& load, std::int64_t lanes = 1, const std::string& s
 }
 
 Row growing(std::int64_t lanes = 1) {
-  Row row = row_of("1.33", lanes);
+  Row row = queue_row("1.33", lanes);
   row.set("utilization", 4.0 / 3).set("arrival_rate", 4.0).set("backlog_most", 12.0);
   row.set("capacity", 3.0).set("capacity_low", 2.9).set("capacity_high", 3.1);
   row.set("growth_rate", 1.0).set("growth_rate_low", 0.9).set("growth_rate_high", 1.1);
@@ -42,7 +42,7 @@ Row growing(std::int64_t lanes = 1) {
 }
 
 Row draining() {
-  Row row = row_of("0.67");
+  Row row = queue_row("0.67");
   row.set("utilization", 2.0 / 3).set("arrival_rate", 2.0).set("backlog_most", 4.0).set("capacity", 3.0);
   row.set("growth_rate", -1.0).set("fluid_growth_rate", -1.0).set("fluid_drain_time", 4.0).set("drain_time", 3.75);
   row.set("steady_state", std::string("stable")).set("in_system", 1.5).set("time_in_system", 0.75);
@@ -59,7 +59,7 @@ Row draining() {
 }
 
 TEST(QueueTableText, HasWhatWasMeasuredBesideTheFluidLine) {
-  Row refused = row_of("9", 1, "unsupported");
+  Row refused = queue_row("9", 1, "unsupported");
   refused.set("reason", std::string("too many"));
   EXPECT_THAT(
       queue_table_text({growing(), draining(), refused}),

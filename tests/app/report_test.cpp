@@ -4,23 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/units.hpp"
 #include "results/schema.hpp"
 
 namespace ovl {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
-const Schema& schema() {
+const Schema& report_schema() {
   static const Schema summary = summary_schema({{"gemm", ColumnType::text, "", "shape"}});
   return summary;
 }
 
-Row row_of(const std::string& placement, const std::string& bytes, const std::string& status) {
-  Row row(schema());
+Row report_row(const std::string& placement, const std::string& bytes, const std::string& status) {
+  Row row(report_schema());
   row.set("key", "pair gemm=64x64x64 bytes=" + bytes + " placement=" + placement).set("bench", std::string("pair"));
   row.set("launch", std::int64_t{0}).set("status", status).set("source", std::string("measured"));
   return row;
@@ -38,14 +36,17 @@ Row with_numbers(Row row, double step_ms, double low, double high) {
 // One row of each kind. 3 + 2 - 3.6 of 2 ms hide: 70 %. 3 + 2 - 5.5: -25 %, worse than serial, and exposed 2.5 ms.
 TEST(TableText, NamesRowsByWhatDiffersAndTellsEachInWords) {
   std::vector<Row> rows;
-  rows.push_back(with_numbers(row_of("concurrent", "1MiB", "ok"), 3.6, 0.65, 0.75));
+  rows.push_back(with_numbers(report_row("concurrent", "1MiB", "ok"), 3.6, 0.65, 0.75));
   rows.back().set("verdict", std::string("hides 70 %"));
-  rows.push_back(with_numbers(row_of("serial", "1MiB", "noisy"), 5.5, -0.5, -0.125));
+  rows.push_back(with_numbers(report_row("serial", "1MiB", "noisy"), 5.5, -0.5, -0.125));
   rows.back().set("verdict", std::string("worse than serial")).set("reason", std::string("steal_share 0.2"));
-  rows.push_back(row_of("graph", "1MiB", "unsupported"));
+  rows.push_back(report_row("graph", "1MiB", "unsupported"));
   rows.back().set("reason", std::string("no graphs here"));
-  rows.push_back(with_numbers(row_of("concurrent", "2MiB", "ok"), 3, unknown, unknown));
-  rows.back().set("t_serial", unknown).set("source", std::string("model")).set("oversubscribed", std::int64_t{1});
+  rows.push_back(with_numbers(report_row("concurrent", "2MiB", "ok"), 3, unknown_number, unknown_number));
+  rows.back()
+      .set("t_serial", unknown_number)
+      .set("source", std::string("model"))
+      .set("oversubscribed", std::int64_t{1});
   EXPECT_EQ(
       table_text(rows),
       R"(case             compute     comm   serial  overlapped  bound  speedup  exposed     hidden share [95 %]   n       status
@@ -72,7 +73,7 @@ Fewer cores than busy lanes: lanes share cores as the column layout of summary.c
 
 // 10 us of communication beside 3 ms of compute: a share of 10 us tells nothing, and half a per cent is no loss.
 TEST(TableText, LeavesOutTheShareOfNextToNothing) {
-  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 3.0, -521.74, 17);
+  Row row = with_numbers(report_row("serial", "1MiB", "ok"), 3.0, -521.74, 17);
   row.set("t_comm", 10e-6).set("hidden_share", -521.74);
   const std::string text = table_text({row});
   EXPECT_EQ(text.find("521"), std::string::npos) << text;
@@ -80,7 +81,7 @@ TEST(TableText, LeavesOutTheShareOfNextToNothing) {
 }
 
 TEST(TableText, TimesHaveThreeDigits) {
-  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 3.6, 0.65, 0.75);
+  Row row = with_numbers(report_row("serial", "1MiB", "ok"), 3.6, 0.65, 0.75);
   row.set("t_compute", 999.6e-6).set("t_comm", 1.2345).set("t_serial", 12.34e-9).set("t_exposed", -98.76e-3);
   const std::string text = table_text({row});
   for (const char* time : {" 1.00 ms ", " 1.23 s ", " 12.3 ns ", " -98.8 ms "}) {
@@ -91,7 +92,7 @@ TEST(TableText, TimesHaveThreeDigits) {
 TEST(TableText, SaysSoWhenThereAreNoCases) { EXPECT_EQ(table_text({}), "no cases\n"); }
 
 TEST(TableText, NamesLaunchesWhereThereAreSeveral) {
-  std::vector<Row> rows{row_of("serial", "1MiB", "skipped"), row_of("serial", "1MiB", "skipped")};
+  std::vector<Row> rows{report_row("serial", "1MiB", "skipped"), report_row("serial", "1MiB", "skipped")};
   rows[1].set("launch", std::int64_t{1});
   const std::string text = table_text(rows);
   EXPECT_NE(text.find("64x64x64 1MiB serial #0"), std::string::npos) << text;
@@ -114,17 +115,17 @@ TEST(DistinguishingNames, AreTheBenchWhereNothingTells) {
 }
 
 TEST(RowsAsCsv, IsTheHeaderAndEveryColumnOfEveryRow) {
-  const std::vector<Row> rows{row_of("graph", "1MiB", "unsupported")};
-  EXPECT_EQ(rows_as_csv(schema(), rows), csv_header(schema()) + csv_line(rows[0]));
-  EXPECT_EQ(rows_as_csv(schema(), {}), csv_header(schema()));
+  const std::vector<Row> rows{report_row("graph", "1MiB", "unsupported")};
+  EXPECT_EQ(rows_as_csv(report_schema(), rows), csv_header(report_schema()) + csv_line(rows[0]));
+  EXPECT_EQ(rows_as_csv(report_schema(), {}), csv_header(report_schema()));
 }
 
 TEST(RowsAsJson, KeepsTypesAndWritesTheUnknownAsNull) {
-  Row row = with_numbers(row_of("serial", "1MiB", "ok"), 5.5, -0.5, -0.125);
+  Row row = with_numbers(report_row("serial", "1MiB", "ok"), 5.5, -0.5, -0.125);
   row.set("reason", std::string("caf\xC3\xA9, \"quoted\""));
   const auto read = nlohmann::json::parse(rows_as_json({row}));
   ASSERT_EQ(read.size(), 1U);
-  EXPECT_EQ(read[0].size(), schema().columns.size());
+  EXPECT_EQ(read[0].size(), report_schema().columns.size());
   EXPECT_EQ(read[0]["hidden_share"], -0.25);
   EXPECT_EQ(read[0]["rounds"], 20);
   EXPECT_TRUE(read[0]["rounds"].is_number_integer());
@@ -133,7 +134,7 @@ TEST(RowsAsJson, KeepsTypesAndWritesTheUnknownAsNull) {
 }
 
 TEST(RowsAsJson, IsJsonForBytesThatAreNoText) {
-  Row row = row_of("serial", "1MiB", "ok");
+  Row row = report_row("serial", "1MiB", "ok");
   row.set("reason", std::string("bad \xFF byte"));
   EXPECT_EQ(nlohmann::json::parse(rows_as_json({row}))[0]["reason"], "bad \xEF\xBF\xBD byte");
   EXPECT_EQ(rows_as_json({}), "[]\n");

@@ -22,32 +22,32 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Three cases of a small pair.
-const Bench bench{.name = "toy",
-                  .question = "Does it come to an end?",
-                  .axes = {{"size", "of the GEMM", "1,2,3"}},
-                  .columns = {},
-                  .cases = [](const AxisValues& axes, const CaseContext& context) {
-                    std::vector<CaseSpec> cases;
-                    for (const std::string& size : axes["size"]) {
-                      const PairSpec pair{.ranks = context.ranks,
-                                          .m = std::stoi(size),
-                                          .n = 1,
-                                          .k = 1,
-                                          .bytes = Bytes(8),
-                                          .transport = context.transport};
-                      CaseSpec& spec = cases.emplace_back();
-                      spec.name = "toy/" + size;
-                      spec.key = "toy size=" + size;
-                      spec.placement_name = "concurrent";
-                      spec.build = [pair](const Tuning& tuning) {
-                        PairSpec tuned = pair;
-                        tuned.repeats = tuning.repeats;
-                        return pair_program(tuned);
-                      };
-                      spec.derive = [](const Summary&) { return std::vector<std::pair<std::string, Value>>{}; };
-                    }
-                    return cases;
-                  }};
+const Bench toy_of_sizes{.name = "toy",
+                         .question = "Does it come to an end?",
+                         .axes = {{"size", "of the GEMM", "1,2,3"}},
+                         .columns = {},
+                         .cases = [](const AxisValues& axes, const CaseContext& context) {
+                           std::vector<CaseSpec> cases;
+                           for (const std::string& size : axes["size"]) {
+                             const PairSpec pair{.ranks = context.ranks,
+                                                 .m = std::stoi(size),
+                                                 .n = 1,
+                                                 .k = 1,
+                                                 .bytes = Bytes(8),
+                                                 .transport = context.transport};
+                             CaseSpec& spec = cases.emplace_back();
+                             spec.name = "toy/" + size;
+                             spec.key = "toy size=" + size;
+                             spec.placement_name = "concurrent";
+                             spec.build = [pair](const Tuning& tuning) {
+                               PairSpec tuned = pair;
+                               tuned.repeats = tuning.repeats;
+                               return pair_program(tuned);
+                             };
+                             spec.derive = [](const Summary&) { return std::vector<std::pair<std::string, Value>>{}; };
+                           }
+                           return cases;
+                         }};
 
 class Run : public testing::Test {
  protected:
@@ -83,7 +83,7 @@ class Run : public testing::Test {
   Words keys() { return column(0); }
   Words statuses() { return column(3); }
 
-  Bench bench_ = bench;
+  Bench bench_ = toy_of_sizes;
   test::ScriptedClock clock_;
   std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) / "ovl_run_test" /
                                      testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -99,10 +99,10 @@ test::Script make_steady() {
   script.on_replay = take_a_moment;
   return script;
 }
-const test::Script steady = make_steady();
+const test::Script steady_script = make_steady();
 
 TEST_F(Run, AHangEndsTheProcessWithTheCommandThatGoesOn) {
-  test::Script hanging = steady;
+  test::Script hanging = steady_script;
   hanging.hanging_replay = 0;
   EXPECT_EQ(run(hanging, {"--deadline", "500ms", "--out", directory_}), 1);
   EXPECT_EQ(statuses(), Words{"timeout"});
@@ -114,29 +114,29 @@ TEST_F(Run, AHangEndsTheProcessWithTheCommandThatGoesOn) {
                 directory_.string() + " --resume\n");
 
   // That command, with a backend that works: the others are measured, the hang is not tried again and not forgotten.
-  EXPECT_EQ(run(steady, {"--out", directory_, "--resume"}), 1);
+  EXPECT_EQ(run(steady_script, {"--out", directory_, "--resume"}), 1);
   EXPECT_EQ(keys(), (Words{"toy size=1", "toy size=2", "toy size=3"}));
   EXPECT_EQ(statuses(), (Words{"timeout", "ok", "ok"}));
-  EXPECT_EQ(run(steady, {"--out", directory_, "--resume"}), 1);
+  EXPECT_EQ(run(steady_script, {"--out", directory_, "--resume"}), 1);
   EXPECT_EQ(keys().size(), 3U);
 }
 
 TEST_F(Run, AHangWithoutADirectorySaysWhatWouldHaveHelped) {
-  test::Script hanging = steady;
+  test::Script hanging = steady_script;
   hanging.hanging_replay = 0;
   EXPECT_EQ(run(hanging, {"--deadline", "500ms"}), 1);
   EXPECT_NE(err_.find("; with --out DIR what is finished would be kept\n"), std::string::npos) << err_;
 }
 
 TEST_F(Run, AFailedVerificationIsARowAndExitCode1) {
-  test::Script wrong = steady;
+  test::Script wrong = steady_script;
   wrong.same_bits = false;
   EXPECT_EQ(run(wrong, {"--out", directory_}), 1);
   EXPECT_EQ(statuses(), (Words{"failed_verify", "failed_verify", "failed_verify"}));
 }
 
 TEST_F(Run, WhatIsUnsupportedIsARowAndExitCode3WhereNothingElseIsLeft) {
-  test::Script picky = steady;
+  test::Script picky = steady_script;
   picky.unsupported = [](const Program&) { return std::string("not on a Sunday"); };
   EXPECT_EQ(run(picky, {"--out", directory_}), 3);
   EXPECT_EQ(statuses(), (Words{"unsupported", "unsupported", "unsupported"}));
@@ -144,17 +144,17 @@ TEST_F(Run, WhatIsUnsupportedIsARowAndExitCode3WhereNothingElseIsLeft) {
 }
 
 TEST_F(Run, ALongRunSaysHowLongBeforeItStarts) {
-  EXPECT_EQ(run(steady, {"--max-time", "10min"}), 0);
+  EXPECT_EQ(run(steady_script, {"--max-time", "10min"}), 0);
   EXPECT_EQ(err_.find("3 cases, each up to 600 s of rounds and some seconds around them: up to about 31 minutes\n"), 0U)
       << err_;
-  EXPECT_EQ(run(steady, {}), 0);
+  EXPECT_EQ(run(steady_script, {}), 0);
   EXPECT_EQ(err_.find("minutes"), std::string::npos) << err_;
 }
 
 // Building the programs of many cases takes long, and asks no flag.
 TEST_F(Run, AnInterruptBeforeTheFirstCaseEndsTheProcessAtOnce) {
   const auto interrupted = [] {
-    Bench slow = bench;
+    Bench slow = toy_of_sizes;
     slow.cases = [](const AxisValues&, const CaseContext&) -> std::vector<CaseSpec> {
       std::raise(SIGINT);
       std::_Exit(0);
@@ -163,7 +163,7 @@ TEST_F(Run, AnInterruptBeforeTheFirstCaseEndsTheProcessAtOnce) {
     test::ScriptedClock clock;
     backends.add({"scripted", 1, [] { return std::string(); },
                   [&](World&, const SessionOptions&) -> std::unique_ptr<Backend> {
-                    return std::make_unique<test::ScriptedBackend>(steady, clock);
+                    return std::make_unique<test::ScriptedBackend>(steady_script, clock);
                   }});
     std::string program = "overlap-toy";
     std::array<char*, 1> argv{program.data()};
@@ -173,7 +173,7 @@ TEST_F(Run, AnInterruptBeforeTheFirstCaseEndsTheProcessAtOnce) {
 }
 
 TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
-  test::Script breaking = steady;
+  test::Script breaking = steady_script;
   breaking.on_replay = [replays = 0](Arm arm) mutable {
     take_a_moment(arm);
     if (++replays > 500) throw failure("a lane broke", "", "");
@@ -182,14 +182,14 @@ TEST_F(Run, AFailureEndsTheRunAndKeepsWhatIsFinished) {
   EXPECT_NE(err_.find("overlap-toy: case toy/"), std::string::npos) << err_;
   EXPECT_NE(err_.find(": a lane broke; continue with: overlap-toy "), std::string::npos) << err_;
   EXPECT_NE(err_.find(" --resume\n"), std::string::npos) << err_;
-  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
+  EXPECT_EQ(run(steady_script, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
   EXPECT_EQ(keys().size(), 4U);
 }
 
 // What all cases say together is not written then, and not told either.
 TEST_F(Run, ARunThatIsCutShortConcludesNothing) {
   bench_.series = [](const std::vector<Row>&) { return std::vector<CostSeries>(); };
-  test::Script breaking = steady;
+  test::Script breaking = steady_script;
   breaking.on_replay = [replays = 0](Arm arm) mutable {
     take_a_moment(arm);
     if (++replays > 500) throw failure("a lane broke", "", "");
@@ -198,20 +198,20 @@ TEST_F(Run, ARunThatIsCutShortConcludesNothing) {
   EXPECT_EQ(out_.find("fits.csv"), std::string::npos) << out_;
   EXPECT_NE(out_.find("The run did not come to its end, so nothing is fitted yet.\n"), std::string::npos) << out_;
   EXPECT_FALSE(std::filesystem::exists(directory_ / "fits.csv"));
-  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
+  EXPECT_EQ(run(steady_script, {"--out", directory_, "--size", "1,2,3,4", "--resume"}), 0);
   EXPECT_NE(out_.find("Cost of a collective"), std::string::npos) << out_;
   EXPECT_TRUE(std::filesystem::exists(directory_ / "fits.csv"));
 }
 
 TEST_F(Run, AValueAskedForTwiceIsOneCase) {
-  EXPECT_EQ(run(steady, {"--out", directory_, "--size", "2,1,2"}), 0);
+  EXPECT_EQ(run(steady_script, {"--out", directory_, "--size", "2,1,2"}), 0);
   EXPECT_EQ(keys(), (Words{"toy size=2", "toy size=1"}));
 }
 
 TEST_F(Run, AnUnknownBackendOrTransportIsNamed) {
-  EXPECT_EQ(run(steady, {"--backend", "scriptde"}), 2);
+  EXPECT_EQ(run(steady_script, {"--backend", "scriptde"}), 2);
   EXPECT_EQ(err_, "overlap-toy: backend \"scriptde\" is unknown: known are scripted, auto; did you mean scripted?\n");
-  EXPECT_EQ(run(steady, {"--transport", "mpi"}), 2);
+  EXPECT_EQ(run(steady_script, {"--transport", "mpi"}), 2);
   EXPECT_EQ(err_, "overlap-toy: transport \"mpi\" is unknown: known are shm; did you mean shm?\n");
 }
 

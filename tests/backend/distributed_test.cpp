@@ -163,11 +163,11 @@ TEST(MergedConditions, AreTheWorst) {
 
 // ---- several processes ----------------------------------------------------------------------------------------------
 
-const PairSpec pair{.ranks = 3, .m = 2, .n = 2, .k = 2, .bytes = Bytes(24)};
+const PairSpec pair_spec{.ranks = 3, .m = 2, .n = 2, .k = 2, .bytes = Bytes(24)};
 
 std::vector<Program> arms() {
   std::vector<Program> all;
-  for (const auto& [arm, text] : EnumNames<Arm>::table) all.push_back(project(pair_program(pair), arm));
+  for (const auto& [arm, text] : EnumNames<Arm>::table) all.push_back(project(pair_program(pair_spec), arm));
   return all;
 }
 constexpr auto overlapped = static_cast<std::size_t>(Arm::overlapped);

@@ -9,7 +9,7 @@ namespace {
 constexpr auto compute = Role::compute;
 constexpr auto comm = Role::communication;
 
-std::vector<LaneWish> pair(Partition partition) {
+std::vector<LaneWish> pair_wishes(Partition partition) {
   return {{"compute", compute, partition, 0}, {"comm", comm, partition, 0}};
 }
 
@@ -29,22 +29,28 @@ TEST(Layout, Table) {
       {"two cores: all compute on one, all communication on the other",
        {0, 1},
        2,
-       pair(automatic),
+       pair_wishes(automatic),
        "compute@0,0 comm@1,1",
        true,
        true},
-      {"the same, asked for", {0, 1}, 2, pair(by_role), "compute@0,0 comm@1,1", true, true},
-      {"everything of a rank on one core", {0, 1}, 2, pair(by_rank), "compute@0,1 comm@0,1", true, true},
-      {"a core each while there are enough", {0, 1, 2, 3}, 2, pair(automatic), "compute@0,2 comm@1,3", false, false},
+      {"the same, asked for", {0, 1}, 2, pair_wishes(by_role), "compute@0,0 comm@1,1", true, true},
+      {"everything of a rank on one core", {0, 1}, 2, pair_wishes(by_rank), "compute@0,1 comm@0,1", true, true},
+      {"a core each while there are enough",
+       {0, 1, 2, 3},
+       2,
+       pair_wishes(automatic),
+       "compute@0,2 comm@1,3",
+       false,
+       false},
       {"sharing on purpose is not for lack of cores",
        {0, 1, 2, 3},
        2,
-       pair(by_rank),
+       pair_wishes(by_rank),
        "compute@0,1 comm@0,1",
        true,
        false},
-      {"half of the cores for each role", {0, 1, 2, 3}, 2, pair(by_role), "compute@0,1 comm@2,3", false, false},
-      {"the middle core computes", {4, 6, 8}, 3, pair(by_role), "compute@4,6,4 comm@8,8,8", true, true},
+      {"half of the cores for each role", {0, 1, 2, 3}, 2, pair_wishes(by_role), "compute@0,1 comm@2,3", false, false},
+      {"the middle core computes", {4, 6, 8}, 3, pair_wishes(by_role), "compute@4,6,4 comm@8,8,8", true, true},
       {"one lane a rank: rank r on core r", {0, 1}, 2, {{"comm", comm, automatic, 0}}, "comm@0,1", false, false},
       {"more ranks than cores take turns", {0, 1}, 3, {{"comm", comm, automatic, 0}}, "comm@0,1,0", true, true},
       {"a compute lane alone runs where it does beside communication",
@@ -54,8 +60,8 @@ TEST(Layout, Table) {
        "compute@0,0",
        true,
        false},
-      {"without second hardware threads, one core", {0, 1}, 1, pair(siblings), "compute@0 comm@0", true, false},
-      {"one core for all", {5}, 2, pair(automatic), "compute@5,5 comm@5,5", true, true},
+      {"without second hardware threads, one core", {0, 1}, 1, pair_wishes(siblings), "compute@0 comm@0", true, false},
+      {"one core for all", {5}, 2, pair_wishes(automatic), "compute@5,5 comm@5,5", true, true},
   };
   for (const Row& row : rows) {
     const Layout layout = make_layout(row.cores, row.ranks, row.lanes);
@@ -67,7 +73,7 @@ TEST(Layout, Table) {
 
 // Two cores of two threads each, 0 with 4 and 1 with 5: a rank has a core, compute and communication a thread each.
 TEST(Layout, HardwareThreadsOfOneCore) {
-  const Layout layout = make_layout({0, 1}, 2, pair(Partition::siblings), {4, 5});
+  const Layout layout = make_layout({0, 1}, 2, pair_wishes(Partition::siblings), {4, 5});
   EXPECT_EQ(layout.text, "compute@0,1 comm@4,5");
   EXPECT_FALSE(layout.shared) << "no thread has two lanes";
 }

@@ -18,11 +18,13 @@
 
 #include "backend/wire.hpp"
 #include "base/error.hpp"
+#include "support/errors.hpp"
 #include "support/worlds.hpp"
 
 namespace ovl {
 namespace {
 
+using test::error_text;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
@@ -53,16 +55,6 @@ struct Place {
     return options;
   }
 };
-
-std::string text_of(const std::function<void()>& body) {
-  try {
-    body();
-    return "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::failure) << error.what();
-    return error.what();
-  }
-}
 
 // A plain client of a port, that says whatever a test wants.
 class Stranger {
@@ -178,7 +170,7 @@ TEST(TcpWorld, AProcessThatDoesNotComeEndsTheOperationAtItsDeadline) {
           over.wait();
           world.barrier();
         }
-        const std::string error = text_of([&] { world.barrier(); });
+        const std::string error = error_text(ErrorKind::failure, [&] { world.barrier(); });
         if (--waiting == 0) done.set_value();
         throw failure(error, "");
       },
@@ -199,13 +191,14 @@ TEST(TcpWorld, AnAbortEndsOperationsUnderWayAndLaterOnes) {
     });
     std::thread other;
     if (world.process() == 2) other = std::thread([&] { world.abort("no more"); });
-    EXPECT_EQ(text_of([&] {
-                for (;;) world.barrier();
-              }),
+    EXPECT_EQ(error_text(ErrorKind::failure,
+                         [&] {
+                           for (;;) world.barrier();
+                         }),
               "no more");
-    EXPECT_EQ(text_of([&] { world.maximum(1); }), "no more");
+    EXPECT_EQ(error_text(ErrorKind::failure, [&] { world.maximum(1); }), "no more");
     world.abort("something else");
-    EXPECT_EQ(text_of([&] { world.barrier(); }), "no more") << "the first reason stays";
+    EXPECT_EQ(error_text(ErrorKind::failure, [&] { world.barrier(); }), "no more") << "the first reason stays";
     if (other.joinable()) other.join();
     heard.get_future().wait();
     // Whoever asks when it is over is told at once.
@@ -254,12 +247,13 @@ TEST(TcpWorld, AProcessKnowsWhetherTheFirstKnows) {
   const auto errors = run_world(3, [](World& world) {
     EXPECT_TRUE(world.known_to_process_0(Seconds(0))) << "nothing has happened";
     if (world.process() == 1) world.abort("no more");
-    EXPECT_EQ(text_of([&] {
-                for (;;) world.barrier();
-              }),
+    EXPECT_EQ(error_text(ErrorKind::failure,
+                         [&] {
+                           for (;;) world.barrier();
+                         }),
               "no more");
     EXPECT_TRUE(world.known_to_process_0(patience));
-    EXPECT_EQ(text_of([&] { world.barrier(); }), "no more");
+    EXPECT_EQ(error_text(ErrorKind::failure, [&] { world.barrier(); }), "no more");
   });
   EXPECT_THAT(errors, ElementsAre("", "", ""));
 }
@@ -285,9 +279,10 @@ TEST(TcpWorld, OneThatDoesNotComeIsNamedToAllThatDid) {
   const Place place;
   TcpOptions first = place.first(3);
   first.join = milliseconds(300);
-  auto second =
-      std::async(std::launch::async, [&] { return text_of([&] { make_tcp_world(options_of(1, 3, place.port)); }); });
-  const std::string error = text_of([&] { make_tcp_world(first); });
+  auto second = std::async(std::launch::async, [&] {
+    return error_text(ErrorKind::failure, [&] { make_tcp_world(options_of(1, 3, place.port)); });
+  });
+  const std::string error = error_text(ErrorKind::failure, [&] { make_tcp_world(first); });
   EXPECT_THAT(error, AllOf(StartsWith("process 2 of 3 did not come to 127.0.0.1:"), HasSubstr("--master host:port")));
   EXPECT_THAT(second.get(), HasSubstr("process 2 of 3 did not come"));
 }
@@ -298,14 +293,14 @@ TEST(TcpWorld, NobodyListeningIsSaidWithThePlace) {
   TcpOptions options = options_of(1, 2, place.port);
   options.join = milliseconds(100);
   const std::string port = std::to_string(place.port);
-  EXPECT_THAT(text_of([&] { make_tcp_world(options); }),
+  EXPECT_THAT(error_text(ErrorKind::failure, [&] { make_tcp_world(options); }),
               AllOf(StartsWith("process 1 cannot reach process 0 at 127.0.0.1:" + port + " within 100 ms: "),
                     HasSubstr("--master host:port")));
 }
 
 TEST(TcpWorld, APortInUseIsSaidWithWhatToType) {
   const Place place;
-  EXPECT_THAT(text_of([&] { listen_at("127.0.0.1", place.port); }),
+  EXPECT_THAT(error_text(ErrorKind::failure, [&] { listen_at("127.0.0.1", place.port); }),
               StartsWith("process 0 cannot listen at port " + std::to_string(place.port)));
   ::close(place.listener);
 }
@@ -389,7 +384,8 @@ TEST(TcpWorld, WhoIsNotLetInIsToldTheHint) {
   TcpOptions other = options_of(1, 2, place.port);
   other.token = "another";
   other.hint = "; a hint";
-  EXPECT_THAT(text_of([&] { make_tcp_world(other); }), AllOf(HasSubstr("its token is another"), EndsWith("; a hint")));
+  EXPECT_THAT(error_text(ErrorKind::failure, [&] { make_tcp_world(other); }),
+              AllOf(HasSubstr("its token is another"), EndsWith("; a hint")));
   const auto second = make_tcp_world(options_of(1, 2, place.port));
   static_cast<void>(world.get());
 }
@@ -398,8 +394,10 @@ TEST(TcpWorld, TheSameProcessTwiceIsRefused) {
   const Place place;
   auto world = std::async(std::launch::async, [&] { return make_tcp_world(place.first(3)); });
   const auto one = [&] { return make_tcp_world(options_of(1, 3, place.port)); };
-  auto first = std::async(std::launch::async, [&] { return text_of([&] { one()->barrier(); }); });
-  auto second = std::async(std::launch::async, [&] { return text_of([&] { one()->barrier(); }); });
+  auto first =
+      std::async(std::launch::async, [&] { return error_text(ErrorKind::failure, [&] { one()->barrier(); }); });
+  auto second =
+      std::async(std::launch::async, [&] { return error_text(ErrorKind::failure, [&] { one()->barrier(); }); });
   // Whichever came second is refused at once; only then comes the third process.
   while (first.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready &&
          second.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
@@ -419,8 +417,9 @@ class TcpWorldGuest : public testing::Test {
   static std::string error_after(const std::string& said, const std::string& answer = "",
                                  const std::string& last = "") {
     const Place place;
-    auto world =
-        std::async(std::launch::async, [&] { return text_of([&] { make_tcp_world(place.first(2))->barrier(); }); });
+    auto world = std::async(std::launch::async, [&] {
+      return error_text(ErrorKind::failure, [&] { make_tcp_world(place.first(2))->barrier(); });
+    });
     {
       const Stranger guest(place.port);
       guest.say(greeting(1, 1, 2, 0, "secret"));
@@ -470,7 +469,7 @@ TEST(TcpWorld, AProcessThatIsKilledIsNamedByTheOthers) {
       ASSERT_EQ(::pipe(pipe_ends.data()), 0);
       const pid_t child = ::fork();
       if (child == 0) {
-        const std::string error = text_of([&] {
+        const std::string error = error_text(ErrorKind::failure, [&] {
           const auto world = make_tcp_world(p == 0 ? place.first(3) : options_of(p, 3, place.port));
           world->barrier();
           if (p == victim) ::_exit(9);

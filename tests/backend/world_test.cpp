@@ -23,7 +23,7 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string text_of(const std::function<void()>& body) {
+std::string shared_error_text(const std::function<void()>& body) {
   try {
     body();
     return "no error";
@@ -119,7 +119,7 @@ TEST(Together, WhatFailsOnOneFailsOnAllWithItsNumber) {
   EXPECT_THAT(test::run_world(3,
                               [](World& world) {
                                 together(world, [] {});
-                                const std::string error = text_of([&] {
+                                const std::string error = shared_error_text([&] {
                                   together(world, [&] {
                                     if (world.process() == 1) throw impossible_error("no memory", "", "");
                                   });
@@ -133,7 +133,7 @@ TEST(Together, WhatFailsOnOneFailsOnAllWithItsNumber) {
 TEST(Together, OfSeveralTheWorstIsToldFirst) {
   EXPECT_THAT(test::run_world(3,
                               [](World& world) {
-                                const std::string error = text_of([&] {
+                                const std::string error = shared_error_text([&] {
                                   together(world, [&] {
                                     if (world.process() == 0) throw impossible_error("no memory", "", "");
                                     if (world.process() == 2) throw std::runtime_error("a device broke");
@@ -150,7 +150,7 @@ TEST(Together, OfSeveralTheWorstIsToldFirst) {
 TEST(Together, WhatAllSayIsSaidOnce) {
   EXPECT_THAT(test::run_world(2,
                               [](World& world) {
-                                const std::string error = text_of(
+                                const std::string error = shared_error_text(
                                     [&] { together(world, [] { throw usage_error("--ranks 3", "", "type 2"); }); });
                                 EXPECT_EQ(error, "2 --ranks 3; type 2");
                               }),

@@ -161,7 +161,7 @@ constexpr int driver_13 = 13000;
 const NcclTraits hopper = {
     .version = 22809, .header_version = 22809, .driver_version = driver_13, .capability = 90, .cta_policy = {}};
 
-std::string reason(const Program& program, const NcclTraits& traits = hopper) {
+std::string nccl_reason(const Program& program, const NcclTraits& traits = hopper) {
   return cannot_communicate(program, CommId(0), traits);
 }
 
@@ -169,68 +169,68 @@ TEST(CannotCommunicate, TheUsualIsPossible) {
   for (const CollectiveKind kind :
        {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
         CollectiveKind::broadcast, CollectiveKind::all_to_all}) {
-    EXPECT_EQ(reason(program_of(collective(kind), "nccl")), "");
+    EXPECT_EQ(nccl_reason(program_of(collective(kind), "nccl")), "");
   }
-  EXPECT_EQ(reason(program_of(Exchange{.comm = CommId(0), .transfers = {}}, "nccl")), "");
+  EXPECT_EQ(nccl_reason(program_of(Exchange{.comm = CommId(0), .transfers = {}}, "nccl")), "");
 }
 
 TEST(CannotCommunicate, CopyEnginesDoNotAdd) {
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_reduce), "copy", Memory::symmetric)),
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_reduce), "copy", Memory::symmetric)),
             "NCCL has no copy-engine all_reduce: copy engines cannot add; use all_gather or all_to_all");
-  EXPECT_THAT(reason(program_of(collective(CollectiveKind::broadcast), "copy", Memory::symmetric)),
+  EXPECT_THAT(nccl_reason(program_of(collective(CollectiveKind::broadcast), "copy", Memory::symmetric)),
               HasSubstr("its zero-CTA policy leaves it out"));
-  EXPECT_THAT(reason(program_of(Exchange{.comm = CommId(0), .transfers = {}}, "copy", Memory::symmetric)),
+  EXPECT_THAT(nccl_reason(program_of(Exchange{.comm = CommId(0), .transfers = {}}, "copy", Memory::symmetric)),
               HasSubstr("no copy-engine exchange"));
 }
 
 TEST(CannotCommunicate, CopyEnginesNeedSymmetricBuffersAndADriver) {
   const Collective gather = collective(CollectiveKind::all_gather);
-  EXPECT_EQ(reason(program_of(gather, "copy", Memory::symmetric)), "");
-  EXPECT_EQ(reason(program_of(gather, "copy", Memory::registered)),
+  EXPECT_EQ(nccl_reason(program_of(gather, "copy", Memory::symmetric)), "");
+  EXPECT_EQ(nccl_reason(program_of(gather, "copy", Memory::registered)),
             "the transport copy needs symmetric buffers: type --buffers symmetric");
   NcclTraits old = hopper;
   old.driver_version = 12040;
-  EXPECT_THAT(reason(program_of(gather, "copy", Memory::symmetric), old), HasSubstr("CUDA 12.5"));
+  EXPECT_THAT(nccl_reason(program_of(gather, "copy", Memory::symmetric), old), HasSubstr("CUDA 12.5"));
 }
 
 TEST(CannotCommunicate, AnotherPolicyInTheEnvironmentIsRefusedForCopy) {
   const Program program = program_of(collective(CollectiveKind::all_gather), "copy", Memory::symmetric);
   NcclTraits set = hopper;
   set.cta_policy = "NCCL_CTA_POLICY=0 (environment)";
-  EXPECT_EQ(reason(program, set),
+  EXPECT_EQ(nccl_reason(program, set),
             "NCCL_CTA_POLICY=0 (environment) overrides the zero-CTA policy that the transport copy asks for: unset it");
   set.cta_policy = "NCCL_CTA_POLICY=2 (environment)";
-  EXPECT_EQ(reason(program, set), "");
+  EXPECT_EQ(nccl_reason(program, set), "");
   set.cta_policy = "NCCL_CTA_POLICY=ZERO (/etc/nccl.conf)";
-  EXPECT_EQ(reason(program, set), "");
+  EXPECT_EQ(nccl_reason(program, set), "");
 }
 
 TEST(CannotCommunicate, SaysWhichNcclIsNeeded) {
   NcclTraits old = hopper;
   old.version = 22304;
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), old),
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), old),
             "f8e4m3 needs NCCL 2.24.0, and 2.23.4 was loaded: put a newer libnccl.so.2 first on LD_LIBRARY_PATH");
-  EXPECT_THAT(reason(program_of(collective(CollectiveKind::all_gather), "nccl", Memory::symmetric), old),
+  EXPECT_THAT(nccl_reason(program_of(collective(CollectiveKind::all_gather), "nccl", Memory::symmetric), old),
               StartsWith("a symmetric buffer needs NCCL 2.27.0"));
   old = hopper;
   old.header_version = 22304;
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), old),
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), old),
             "f8e4m3 needs NCCL 2.24.0, and this was compiled against 2.23.4: set NCCL_HOME and build again");
 }
 
 TEST(CannotCommunicate, SmallFloatsAreMovedEarlierThanReduced) {
   NcclTraits ada = hopper;
   ada.capability = 89;
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), ada), "");
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_reduce, DType::f8e4m3), "nccl"), ada),
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_gather, DType::f8e4m3), "nccl"), ada), "");
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_reduce, DType::f8e4m3), "nccl"), ada),
             "NCCL reduces f8e4m3 from compute capability 9.0");
-  EXPECT_EQ(reason(program_of(collective(CollectiveKind::all_reduce, DType::f8e4m3), "nccl")), "");
+  EXPECT_EQ(nccl_reason(program_of(collective(CollectiveKind::all_reduce, DType::f8e4m3), "nccl")), "");
 }
 
 TEST(CannotCommunicate, MoreChannelsThanNcclHas) {
   Program program = program_of(collective(CollectiveKind::all_gather), "nccl");
   program.communicators[0].channels = 65;
-  EXPECT_EQ(reason(program), "65 channels: NCCL has at most 64");
+  EXPECT_EQ(nccl_reason(program), "65 channels: NCCL has at most 64");
 }
 
 // ---- several processes ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ TEST(DeviceMemoryOfNothing, HasNoAddress) {
   EXPECT_EQ(none.size(), Bytes(0));
 }
 
-class OnDevice : public NeedsDevice {
+class OnFirstDevice : public NeedsDevice {
  protected:
   std::vector<float> read(const std::byte* from, std::size_t count) {
     std::vector<float> values(count);
@@ -30,7 +30,7 @@ class OnDevice : public NeedsDevice {
     return values;
   }
 };
-using DeviceMemoryTest = OnDevice;
+using DeviceMemoryTest = OnFirstDevice;
 
 TEST_F(DeviceMemoryTest, HoldsWhatIsWritten) {
   for (const Memory kind : {Memory::plain, Memory::registered, Memory::symmetric}) {
@@ -61,7 +61,7 @@ TEST_F(DeviceMemoryTest, WithoutRoomIsImpossible) {
   }
 }
 
-using MappedMemoryTest = OnDevice;
+using MappedMemoryTest = OnFirstDevice;
 
 TEST_F(MappedMemoryTest, IsZeroAndSeenByBothSides) {
   const MappedMemory memory(Bytes(8));
@@ -75,7 +75,7 @@ TEST_F(MappedMemoryTest, IsZeroAndSeenByBothSides) {
   EXPECT_EQ(value, 0xffffffffU);
 }
 
-using ArenaTest = OnDevice;
+using ArenaTest = OnFirstDevice;
 
 // 65 f32 are 260 bytes: the next copy begins at 512. A slice from element 3 of copy 1 begins at 512 + 12.
 TEST_F(ArenaTest, CopiesBeginOnABoundaryAndSlotsRotate) {

@@ -24,8 +24,6 @@ constexpr int copy_engines = 3;
 
 bool is_device(int device) { return device >= 0 && device < devices(); }
 
-int shared_opt_in() { return capability() >= 90 ? 227 * 1024 : capability() >= 80 ? 163 * 1024 : 64 * 1024; }
-
 cudaError_t properties_of(cudaDeviceProp* properties, int device) {
   if (!is_device(device)) return cudaErrorInvalidDevice;
   cudaDeviceProp& p = *properties;
@@ -102,6 +100,8 @@ cudaError_t attribute_of(int* value, cudaDeviceAttr attribute, int device) {
 }  // namespace
 
 int current_device() { return current; }
+
+int shared_opt_in() { return capability() >= 90 ? 227 * 1024 : capability() >= 80 ? 163 * 1024 : 64 * 1024; }
 
 int pci_bus(int device) { return 0x17 + settings().visible[static_cast<std::size_t>(device)]; }
 

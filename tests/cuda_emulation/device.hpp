@@ -10,6 +10,9 @@ using DeviceUuid = std::array<unsigned char, 16>;
 DeviceUuid uuid_of(int device);
 int pci_bus(int device);
 
+// Bytes of shared memory that a block may ask for.
+int shared_opt_in();
+
 // False: there is no such device.
 bool make_current(int device);
 

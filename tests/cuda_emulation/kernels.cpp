@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "device.hpp"
 #include "entry.hpp"
 #include "events.hpp"
 #include "kernels/cuda/device_kernels.hpp"
@@ -49,8 +50,6 @@ struct Configuration {
   void* stream = nullptr;
 };
 thread_local std::vector<Configuration> configurations;
-
-int shared_opt_in() { return capability() >= 90 ? 227 * 1024 : capability() >= 80 ? 163 * 1024 : 64 * 1024; }
 
 cudaError_t find(const void* pointer, Function* function) {
   const std::lock_guard lock(functions().mutex);

@@ -10,22 +10,21 @@
 #include "measure/rows.hpp"
 #include "measure/runner.hpp"
 #include "results/schema.hpp"
+#include "support/rows.hpp"
+#include "support/scripted.hpp"
 
 namespace ovl {
 namespace {
 
+using test::real;
+using test::StillClock;
 using S = PipelineSchedule;
 using testing::HasSubstr;
 
-const Schema& schema() {
+const Schema& bubble_schema() {
   static const Schema all = summary_schema(bubble_columns());
   return all;
 }
-
-class StillClock final : public Clock {
- public:
-  [[nodiscard]] Seconds now() override { return Seconds(0); }
-};
 
 Row measure(const CaseSpec& spec, const model::Rates& rates) {
   const auto backend = open_model(rates, 2);
@@ -33,12 +32,7 @@ Row measure(const CaseSpec& spec, const model::Rates& rates) {
   const std::atomic<bool> interrupted{false};
   const CaseResult result = Runner(*backend, clock, {}, interrupted).run(spec);
   EXPECT_EQ(result.status, Status::ok) << result.reason;
-  return summary_row(schema(), spec, result, {.bench = "pp", .backend = "model", .options = {}});
-}
-
-double real(const Row& row, std::string_view column) {
-  const auto* value = std::get_if<double>(&row.at(column));
-  return value == nullptr ? std::nan("") : *value;
+  return summary_row(bubble_schema(), spec, result, {.bench = "pp", .backend = "model", .options = {}});
 }
 
 CaseSpec given(const PipelineShape& shape, const PipelineCosts& costs) {

@@ -8,7 +8,7 @@
 namespace ovl {
 namespace {
 
-const Schema& schema() {
+const Schema& bucket_schema() {
   static const Schema s = summary_schema({{"bucket", ColumnType::text, "", "limit"}});
   return s;
 }
@@ -20,7 +20,7 @@ struct Sweep {
 
   void add(const std::string& bucket, double exposed, std::int64_t launch = 0, const std::string& rest = "c=1") {
     const std::string key = "ddp bucket=" + bucket + " " + rest;
-    Row row(schema());
+    Row row(bucket_schema());
     row.set("key", key).set("launch", launch).set("status", std::string("ok")).set("bucket", bucket);
     summary.push_back(row);
     for (std::int64_t round = 0; round < 10; ++round) {
@@ -68,7 +68,7 @@ TEST(Choices, SayWhichValuesHaveNoNumbers) {
   Sweep sweep;
   sweep.add("25MiB", 2);
   sweep.add("tensor", 1);
-  Row row(schema());
+  Row row(bucket_schema());
   row.set("key", std::string("ddp bucket=all c=1")).set("launch", std::int64_t{0});
   row.set("status", std::string("unsupported")).set("bucket", std::string("all"));
   sweep.summary.push_back(row);

@@ -13,15 +13,17 @@
 #include "measure/rows.hpp"
 #include "measure/runner.hpp"
 #include "results/schema.hpp"
+#include "support/rows.hpp"
 #include "support/scripted.hpp"
 
 namespace ovl {
 namespace {
 
+using test::real;
 using testing::HasSubstr;
 
 // In virtual time everything is an equality: 100 units of 1 TFLOP/s each, memory of 1 TB/s.
-model::Rates machine() {
+model::Rates contention_machine() {
   model::Rates rates;
   rates.name = "made-up";
   rates.units = 100;
@@ -30,7 +32,7 @@ model::Rates machine() {
   return rates;
 }
 
-struct Measured {
+struct MeasuredContention {
   CaseSpec spec;
   CaseResult result;
   Row row;
@@ -50,13 +52,13 @@ CaseSpec spec_of(const ContentionSpec& contention, Role victim, int units) {
   return spec;
 }
 
-const Schema& schema() {
+const Schema& contention_schema() {
   static const Schema all = summary_schema(contention_columns());
   return all;
 }
 
-Measured measure(const ContentionSpec& contention, Role victim = Role::compute, model::Rates rates = machine(),
-                 Launch launch = Launch::gated) {
+MeasuredContention measure(const ContentionSpec& contention, Role victim = Role::compute,
+                           model::Rates rates = contention_machine(), Launch launch = Launch::gated) {
   const auto backend = open_model(std::move(rates), contention.ranks);
   test::ScriptedClock clock;
   const std::atomic<bool> interrupted{false};
@@ -66,7 +68,8 @@ Measured measure(const ContentionSpec& contention, Role victim = Role::compute, 
   Runner runner(*backend, clock, options, interrupted);
   CaseSpec spec = spec_of(contention, victim, 100);
   CaseResult result = runner.run(spec);
-  Row row = summary_row(schema(), spec, result, {.bench = "contention", .source = "model", .backend = "model"});
+  Row row =
+      summary_row(contention_schema(), spec, result, {.bench = "contention", .source = "model", .backend = "model"});
   return {std::move(spec), std::move(result), std::move(row)};
 }
 
@@ -74,14 +77,9 @@ ContentionSpec beside(std::string_view compute, std::string_view comm) {
   return {.ranks = 1, .compute = parse_load(compute), .comm = parse_load(comm)};
 }
 
-double real(const Row& row, const std::string& column) {
-  const auto* value = std::get_if<double>(&row.at(column));
-  return value == nullptr ? std::nan("") : *value;
-}
-
 // Both want all of the memory: each has half of it, so each takes twice as long, and together is as good as in turn.
 TEST(ContentionCase, TwoThatWantTheWholeMemorySlowEachOtherTwofold) {
-  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  const MeasuredContention m = measure(beside("copy:1GiB", "stream:max@1GiB"));
   ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
   EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 2);
   EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown_low"), 2);
@@ -97,9 +95,9 @@ TEST(ContentionCase, TwoThatWantTheWholeMemorySlowEachOtherTwofold) {
 }
 
 TEST(ContentionCase, AStreamThatLeavesEnoughSlowsNobody) {
-  model::Rates rates = machine();
+  model::Rates rates = contention_machine();
   rates.units = 0;
-  const Measured m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"), Role::compute, rates);
+  const MeasuredContention m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"), Role::compute, rates);
   ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
   EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 1);
   EXPECT_DOUBLE_EQ(real(m.row, "aggressor_slowdown"), 1);
@@ -110,15 +108,15 @@ TEST(ContentionCase, AStreamThatLeavesEnoughSlowsNobody) {
 
 // The stream's one unit is one that a GEMM of 100 tiles needs for its only wave.
 TEST(ContentionCase, LosingOneUnitCanDoubleAGemmOfOneWave) {
-  const Measured m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"));
+  const MeasuredContention m = measure(beside("gemm:2560x1280x12800", "stream:10GB/s@1GiB"));
   EXPECT_DOUBLE_EQ(real(m.row, "victim_slowdown"), 2);
 }
 
 // 50 of 100 units are held: a GEMM of 100 tiles runs in two waves instead of one, which is what the share model says.
 TEST(ContentionCase, WhatOnlyHoldsHasNoSlowdownOfItsOwn) {
-  model::Rates rates = machine();
+  model::Rates rates = contention_machine();
   rates.memory = BytesPerSecond(1e15);
-  const Measured m = measure(beside("gemm:2560x1280x1280", "occupy:50"), Role::compute, rates);
+  const MeasuredContention m = measure(beside("gemm:2560x1280x1280", "occupy:50"), Role::compute, rates);
   ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
   EXPECT_NEAR(real(m.row, "victim_slowdown"), 2, 1e-9);
   EXPECT_EQ(real(m.row, "share_model"), 2);
@@ -130,13 +128,13 @@ TEST(ContentionCase, WhatOnlyHoldsHasNoSlowdownOfItsOwn) {
 
 // A collective is on the communication lane: as the victim it is covered by what computes.
 TEST(ContentionCase, ACollectiveCanBeTheVictim) {
-  model::Rates rates = machine();
+  model::Rates rates = contention_machine();
   rates.units = 0;
   rates.collectives.push_back({CollectiveKind::all_reduce, 2, std::nullopt, {}, 0});
   rates.collectives.back().cost.segments = {{0, {100e-6, 1e-11}}};
   ContentionSpec contention = beside("copy:1GiB", "all_reduce:16MiB");
   contention.ranks = 2;
-  const Measured m = measure(contention, Role::communication, rates);
+  const MeasuredContention m = measure(contention, Role::communication, rates);
   ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
   EXPECT_EQ(real(m.row, "victim_slowdown"), real(m.row, "comm_slowdown"));
   EXPECT_EQ(real(m.row, "aggressor_slowdown"), real(m.row, "compute_slowdown"));
@@ -145,7 +143,7 @@ TEST(ContentionCase, ACollectiveCanBeTheVictim) {
 }
 
 TEST(ContentionCase, BothSidesFillAboutOneWindow) {
-  const Measured m = measure(beside("copy:1GiB", "stream:max@64MiB"));
+  const MeasuredContention m = measure(beside("copy:1GiB", "stream:max@64MiB"));
   // 1 GiB read and written takes 1.07 ms, 64 MiB a sixteenth of that.
   EXPECT_EQ(std::get<std::int64_t>(m.row.at("compute_repeat")), 9);
   EXPECT_EQ(std::get<std::int64_t>(m.row.at("comm_repeat")), 149);
@@ -153,7 +151,7 @@ TEST(ContentionCase, BothSidesFillAboutOneWindow) {
 }
 
 TEST(ContentionCase, APaceThatTheMachineDoesNotReachIsNoIntensity) {
-  const Measured m = measure(beside("gemm:2560x1280x1280", "stream:5000GB/s@1GiB"));
+  const MeasuredContention m = measure(beside("gemm:2560x1280x1280", "stream:5000GB/s@1GiB"));
   EXPECT_EQ(m.result.status, Status::unsupported);
   EXPECT_EQ(m.result.reason,
             "a stream at 5e+03 GB/s: here it reaches 1e+03 GB/s alone; ask for less, for stream:max, or for more "
@@ -163,7 +161,7 @@ TEST(ContentionCase, APaceThatTheMachineDoesNotReachIsNoIntensity) {
 // A pass reads 2 arrays of half a GiB and writes one: 1.5 GiB of 1 TB/s' worth in 1.61 ms. Beside a stream at 0.5 TB/s
 // 1.5 TB/s are wanted of 1 TB/s: the model says 1.5 for both.
 TEST(ContentionCase, TheBandwidthModelIsWhatIsWantedOfWhatThereIs) {
-  const Measured m = measure(beside("elementwise:1GiB", "stream:500GB/s@1GiB"));
+  const MeasuredContention m = measure(beside("elementwise:1GiB", "stream:500GB/s@1GiB"));
   ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
   EXPECT_NEAR(real(m.row, "memory_bandwidth"), 1e12, 1e7);
   EXPECT_NEAR(real(m.row, "bandwidth_model"), 1.5, 1e-4);
@@ -173,20 +171,20 @@ TEST(ContentionCase, TheBandwidthModelIsWhatIsWantedOfWhatThereIs) {
 // The host hands over each operation in 2 us, and 500 more take 1 ms more. What is handed over before the clock starts
 // costs the step nothing.
 TEST(ContentionCase, LaunchCostIsWhatOneOperationMoreCosts) {
-  model::Rates rates = machine();
+  model::Rates rates = contention_machine();
   rates.launch = microseconds(2);
-  const Measured live = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates, Launch::live);
+  const MeasuredContention live = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates, Launch::live);
   ASSERT_TRUE(live.result.has_numbers()) << live.result.reason;
   EXPECT_NEAR(real(live.row, "launch_cost"), 2e-6, 1e-12);
   EXPECT_NEAR(real(live.row, "launch_cost_low"), 2e-6, 1e-12);
   EXPECT_NEAR(real(live.row, "launch_cost_high"), 2e-6, 1e-12);
-  const Measured gated = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates);
+  const MeasuredContention gated = measure(beside("copy:1GiB", "stream:max@1GiB"), Role::compute, rates);
   EXPECT_NEAR(real(gated.row, "launch_cost"), 0, 1e-12);
 }
 
 TEST(ContentionCase, WhereNotBothWalkThroughArraysThereIsNoBandwidthModel) {
   for (const char* victim : {"gemm:2560x1280x12800", "copy:1GiB"}) {
-    const Measured m = measure(beside(victim, victim[0] == 'g' ? "stream:10GB/s@1GiB" : "occupy:50"));
+    const MeasuredContention m = measure(beside(victim, victim[0] == 'g' ? "stream:10GB/s@1GiB" : "occupy:50"));
     ASSERT_TRUE(m.result.has_numbers()) << m.result.reason;
     EXPECT_EQ(m.row.at("bandwidth_model"), Value()) << victim;
     EXPECT_EQ(m.row.at("memory_bandwidth"), Value()) << victim;
@@ -194,7 +192,7 @@ TEST(ContentionCase, WhereNotBothWalkThroughArraysThereIsNoBandwidthModel) {
 }
 
 TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
-  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  const MeasuredContention m = measure(beside("copy:1GiB", "stream:max@1GiB"));
   // Both begin together and slow each other twofold: 10 ms of each take 20 ms, all of it the critical side's.
   const double lost = real(m.row, "lost");
   EXPECT_NEAR(lost, real(m.row, "t_step") - real(m.row, "t_ideal"), 1e-12);
@@ -207,7 +205,7 @@ TEST(ContentionCase, WhatTheStepLostIsToldTermByTerm) {
 
 // In virtual time every round is the same: the interval of each term is a point, and the points are the terms.
 TEST(ContentionCase, EachTermHasTheIntervalOfItsRounds) {
-  const Measured m = measure(beside("copy:1GiB", "stream:max@1GiB"));
+  const MeasuredContention m = measure(beside("copy:1GiB", "stream:max@1GiB"));
   for (const std::string term : {"lost", "lost_dependencies", "lost_compute_slowdown", "lost_comm_slowdown",
                                  "lost_start_delay", "lost_waiting", "lost_remainder"}) {
     EXPECT_NEAR(real(m.row, term + "_low"), real(m.row, term), 1e-12) << term;

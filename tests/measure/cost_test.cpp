@@ -14,6 +14,7 @@
 #include "results/schema.hpp"
 #include "schedule/collective.hpp"
 #include "support/cost_schema.hpp"
+#include "support/rows.hpp"
 #include "support/scripted.hpp"
 
 namespace ovl {
@@ -21,6 +22,7 @@ namespace {
 
 using test::constant;
 using test::cost_schema;
+using test::real;
 using test::Script;
 
 // An all_reduce, if loaded beside GEMMs that are small enough to verify.
@@ -65,7 +67,6 @@ Row row_of(const CaseResult& result, const CaseSpec& spec) {
   return summary_row(cost_schema(), spec, result, {.bench = "collective", .backend = "scripted", .options = few()});
 }
 
-double real(const Row& row, std::string_view column) { return std::get<double>(row.at(column)); }
 std::int64_t integer(const Row& row, std::string_view column) { return std::get<std::int64_t>(row.at(column)); }
 
 // 64 bytes on 4 ranks in 2 ms: 32000 B/s, of which each link carries 2 (4 - 1) / 4. Beside GEMMs it takes 5 ms.

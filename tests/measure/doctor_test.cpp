@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "backend/model/model.hpp"
 #include "backend/model/rates.hpp"
+#include "base/units.hpp"
 #include "support/scripted.hpp"
 
 namespace ovl {
@@ -18,8 +18,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 CheckResult row(const std::string& check, double value, Interval interval = {}) {
   return {check, "1", "what it is", {value, "", interval}, Trust::good, ""};
@@ -94,7 +92,8 @@ TEST(LikelyBlockers, WhatSharingACoreCostsBlocksOnlyWhereCoresAreShared) {
 
 TEST(LikelyBlockers, WhatIsNotKnownBlocksNothing) {
   EXPECT_THAT(likely_blockers({}), IsEmpty());
-  EXPECT_THAT(likely_blockers({row("memory_beside_memory", nan), row("lanes_a_core", nan)}), IsEmpty());
+  EXPECT_THAT(likely_blockers({row("memory_beside_memory", unknown_number), row("lanes_a_core", unknown_number)}),
+              IsEmpty());
   EXPECT_THAT(likely_blockers({row("clock_resolution", 1e9)}), IsEmpty()) << "no rule looks at it";
 }
 

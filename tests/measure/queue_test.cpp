@@ -8,19 +8,22 @@
 
 #include "backend/model/model.hpp"
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "measure/rows.hpp"
 #include "measure/runner.hpp"
 #include "program/builder.hpp"
 #include "results/schema.hpp"
+#include "support/rows.hpp"
+#include "support/scripted.hpp"
 
 namespace ovl {
 namespace {
 
+using test::real;
+using test::StillClock;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Queued from the beginning or, with a time, planned for then; submitted, started and completed.
 Served op(double submitted, double started, double completed, std::optional<Seconds> planned = {}) {
@@ -100,7 +103,7 @@ TEST(Queue, LateIsMoreThanATenthOfTheTimeBetweenArrivals) {
   EXPECT_NEAR(seen.most.value(), 0.15, 1e-12);
   EXPECT_EQ(seen.share, 0.5);
   EXPECT_EQ(lateness({op(7, 7, 8)}).share, 0) << "what is queued from the beginning has no time";
-  EXPECT_EQ(lateness({op(nan, nan, 3, Seconds(1))}).share, 1) << "unknown is not kept";
+  EXPECT_EQ(lateness({op(unknown_number, unknown_number, 3, Seconds(1))}).share, 1) << "unknown is not kept";
 }
 
 TEST(Queue, AnOperationIsSubmittedAndServedWithItsLastRank) {
@@ -130,7 +133,7 @@ TEST(Queue, AnOperationIsSubmittedAndServedWithItsLastRank) {
 // ---- cases on the model
 // ------------------------------------------------------------------------------------------------
 
-const Schema& schema() {
+const Schema& queue_schema() {
   static const Schema all = [] {
     std::vector<Column> own{{"arrivals", ColumnType::text, "", ""}};
     for (Column& c : queue_columns()) own.push_back(std::move(c));
@@ -139,17 +142,12 @@ const Schema& schema() {
   return all;
 }
 
-class StillClock final : public Clock {
- public:
-  [[nodiscard]] Seconds now() override { return Seconds(0); }
-};
-
-struct Measured {
-  Row row{schema()};
+struct MeasuredQueue {
+  Row row{queue_schema()};
   std::vector<Row> series;
 };
 
-Measured measure(const QueueQuestion& question, const model::Rates& rates = {}) {
+MeasuredQueue measure(const QueueQuestion& question, const model::Rates& rates = {}) {
   CaseSpec spec;
   spec.name = spec.key = "queue";
   spec.placement_name = "concurrent";
@@ -160,13 +158,9 @@ Measured measure(const QueueQuestion& question, const model::Rates& rates = {}) 
   const CaseResult result = Runner(*backend, clock, {}, interrupted).run(spec);
   EXPECT_EQ(result.status, Status::ok) << result.reason;
   const RowContext context{.bench = "queue", .source = "model", .backend = "model", .options = {}};
-  return {summary_row(schema(), spec, result, context), series_rows(spec, result, context)};
+  return {summary_row(queue_schema(), spec, result, context), series_rows(spec, result, context)};
 }
 
-double real(const Row& row, std::string_view column) {
-  const auto* value = std::get_if<double>(&row.at(column));
-  return value == nullptr ? nan : *value;
-}
 std::string text(const Row& row, std::string_view column) { return format_value(row.at(column)); }
 
 QueueQuestion given(double arrival, double service, std::int64_t backlog, double duration = 8, double step = 1) {
@@ -181,7 +175,7 @@ QueueQuestion given(double arrival, double service, std::int64_t backlog, double
 }
 
 TEST(Queue, OfGivenRatesIsTheFluidLine) {
-  const Measured growing = measure(given(4, 3, 4));
+  const MeasuredQueue growing = measure(given(4, 3, 4));
   ASSERT_EQ(growing.series.size(), 9U);
   for (std::size_t t = 0; t <= 8; ++t) {
     const Row& row = growing.series[t];
@@ -192,7 +186,7 @@ TEST(Queue, OfGivenRatesIsTheFluidLine) {
     EXPECT_EQ(text(row, "kind"), "fluid");
     EXPECT_EQ(text(row, "key"), "queue");
   }
-  const Measured draining = measure(given(2, 3, 4));
+  const MeasuredQueue draining = measure(given(2, 3, 4));
   for (std::size_t t = 0; t <= 8; ++t) {
     const Row& row = draining.series[t];
     EXPECT_EQ(real(row, "backlog"), t < 4 ? 4 - static_cast<double>(t) : 0);
@@ -218,7 +212,7 @@ TEST(Queue, OperationsOfGivenTimesFollowTheFluidLine) {
   }
   QueueQuestion q = given(2, 3, 20, 40, 0.25);
   q.fluid_only = false;
-  const Measured draining = measure(q);
+  const MeasuredQueue draining = measure(q);
   EXPECT_EQ(real(draining.row, "fluid_drain_time"), 20);
   // Operations are whole: the last of the backlog is gone by up to 1 / (mu - lambda) before the line is at 0.
   EXPECT_LE(real(draining.row, "drain_time"), 20 + 1e-9);
@@ -235,7 +229,7 @@ TEST(Queue, OperationsOfGivenTimesFollowTheFluidLine) {
 // --------------------------------------------------------------------------------------------------
 
 // An all_reduce takes 1 ms whatever its size.
-model::Rates machine(Seconds launch = Seconds(0)) {
+model::Rates queue_machine(Seconds launch = Seconds(0)) {
   model::Rates rates;
   rates.name = "made-up";
   rates.collectives.push_back({CollectiveKind::all_reduce, 2, std::nullopt, {}, 0});
@@ -255,7 +249,7 @@ QueueQuestion of_load(double load, int lanes = 1) {
 }
 
 TEST(Queue, ServiceIsMeasuredFirstAndLoadsArePartsOfIt) {
-  const Row row = measure(of_load(1.5), machine()).row;
+  const Row row = measure(of_load(1.5), queue_machine()).row;
   EXPECT_NEAR(real(row, "service_rate"), 1000, 1e-6);
   EXPECT_NEAR(real(row, "t_comm"), 1e-3, 1e-12);
   EXPECT_NEAR(real(row, "arrival_rate"), 1500, 1e-6);
@@ -265,7 +259,7 @@ TEST(Queue, ServiceIsMeasuredFirstAndLoadsArePartsOfIt) {
   EXPECT_EQ(text(row, "launch_mode"), "live");
   EXPECT_TRUE(std::isnan(real(row, "drain_time")));
   EXPECT_THAT(text(row, "verdict"), StartsWith("rho 1.5: the backlog grows by 0."));
-  const Row less = measure(of_load(0.67), machine()).row;
+  const Row less = measure(of_load(0.67), queue_machine()).row;
   EXPECT_NEAR(real(less, "fluid_drain_time"), 20 / 330.0, 1e-9);
   EXPECT_LE(real(less, "drain_time"), 20 / 330.0 + 1e-9);
   EXPECT_GT(real(less, "drain_time"), 19 / 330.0);
@@ -293,23 +287,23 @@ TEST(Queue, AReplayThatWasNeverSeenEmptyIsLaterThanAllThatWere) {
 
 TEST(Queue, LanesWithUnitsOfTheirOwnServeMore) {
   // Without a limit of units two lanes are served side by side.
-  const Row two = measure(of_load(1.5, 2), machine()).row;
+  const Row two = measure(of_load(1.5, 2), queue_machine()).row;
   EXPECT_NEAR(real(two, "capacity"), 2000, 1e-6);
   EXPECT_NEAR(real(two, "capacity_gain"), 2, 1e-9);
   EXPECT_NEAR(real(two, "utilization"), 0.75, 1e-9);
   EXPECT_EQ(text(two, "steady_state"), "several servers");
   // Where one communicator takes all units, the other waits: what another lane adds is nothing.
-  model::Rates narrow = machine();
+  model::Rates narrow = queue_machine();
   narrow.units = narrow.comm_units = 1;
   const Row crowded = measure(of_load(1.5, 2), narrow).row;
   EXPECT_NEAR(real(crowded, "capacity_gain"), 1, 1e-9);
   EXPECT_NEAR(real(crowded, "growth_rate"), 500, 10);
-  EXPECT_TRUE(std::isnan(real(measure(of_load(1.5), machine()).row, "capacity_gain")));
+  EXPECT_TRUE(std::isnan(real(measure(of_load(1.5), queue_machine()).row, "capacity_gain")));
 }
 
 TEST(Queue, ASubmitterThatCannotKeepTheRateMarksTheRow) {
   // Handing over takes 2 ms, and 1000 are to come in a second.
-  const Row row = measure(of_load(1), machine(milliseconds(2))).row;
+  const Row row = measure(of_load(1), queue_machine(milliseconds(2))).row;
   EXPECT_GT(real(row, "late_share"), 0.9);
   EXPECT_GT(real(row, "lateness"), 0.05);
   EXPECT_THAT(text(row, "mark"), HasSubstr("of the submissions late"));
@@ -319,19 +313,19 @@ TEST(Queue, ASubmitterThatCannotKeepTheRateMarksTheRow) {
 TEST(Queue, ABacklogNearTheLaunchQueueMarksTheRow) {
   QueueQuestion q = of_load(1.5);
   q.queue_depth = 100;
-  EXPECT_THAT(text(measure(q, machine()).row, "mark"), HasSubstr("near its launch queue, which holds about 100"));
+  EXPECT_THAT(text(measure(q, queue_machine()).row, "mark"), HasSubstr("near its launch queue, which holds about 100"));
   q.queue_depth = 200;
-  EXPECT_EQ(text(measure(q, machine()).row, "mark"), "");
+  EXPECT_EQ(text(measure(q, queue_machine()).row, "mark"), "");
 }
 
 TEST(Queue, MeansOfTheSteadyStateAreThoseOfTheMeasuredRates) {
-  const Row stable = measure(of_load(2.0 / 3), machine()).row;
+  const Row stable = measure(of_load(2.0 / 3), queue_machine()).row;
   EXPECT_EQ(text(stable, "steady_state"), "stable");
   EXPECT_NEAR(real(stable, "mm1_in_system"), 2, 1e-6);
   EXPECT_NEAR(real(stable, "mm1_time_in_system"), 3e-3, 1e-9);
   EXPECT_NEAR(real(stable, "md1_in_system"), 4.0 / 3, 1e-6);
   EXPECT_NEAR(real(stable, "md1_time_in_queue"), 1e-3, 1e-9);
-  const Row unstable = measure(of_load(4.0 / 3), machine()).row;
+  const Row unstable = measure(of_load(4.0 / 3), queue_machine()).row;
   EXPECT_EQ(text(unstable, "steady_state"), "unstable");
   EXPECT_TRUE(std::isnan(real(unstable, "mm1_in_system"))) << "never negative";
   EXPECT_TRUE(std::isnan(real(unstable, "md1_time_in_queue")));
@@ -343,11 +337,11 @@ TEST(Queue, PoissonArrivalsWaitAsTheoryHasIt) {
   q.queue.backlog = 0;
   q.arrivals = Arrivals::poisson;
   q.duration = Seconds(7.5);  // about 3750 operations
-  const Row row = measure(q, machine()).row;
+  const Row row = measure(q, queue_machine()).row;
   EXPECT_NEAR(real(row, "time_in_queue"), real(row, "md1_time_in_queue"), 0.1e-3);
   EXPECT_NEAR(real(row, "in_system"), real(row, "md1_in_system"), 0.1);
   q.seed = 2;
-  EXPECT_NE(real(measure(q, machine()).row, "time_in_queue"), real(row, "time_in_queue"));
+  EXPECT_NE(real(measure(q, queue_machine()).row, "time_in_queue"), real(row, "time_in_queue"));
 }
 
 TEST(Queue, OfTooManyOperationsIsARowThatSaysSo) {
@@ -357,7 +351,7 @@ TEST(Queue, OfTooManyOperationsIsARowThatSaysSo) {
   QueueQuestion q = of_load(1);
   q.duration = Seconds(60);
   ask_about_queue(spec, q);
-  const auto backend = open_model(machine(), 2);
+  const auto backend = open_model(queue_machine(), 2);
   StillClock clock;
   const std::atomic<bool> interrupted{false};
   const CaseResult result = Runner(*backend, clock, {}, interrupted).run(spec);
@@ -367,7 +361,7 @@ TEST(Queue, OfTooManyOperationsIsARowThatSaysSo) {
 
 TEST(Queue, RatesThatAreNoQueueAreRefused) {
   CaseSpec spec;
-  for (const double rate : {0.0, -1.0, nan, HUGE_VAL}) {
+  for (const double rate : {0.0, -1.0, unknown_number, HUGE_VAL}) {
     EXPECT_THROW(ask_about_queue(spec, given(rate, 3, 4)), Error) << rate;
     EXPECT_THROW(ask_about_queue(spec, given(4, rate, 4)), Error) << rate;
   }

@@ -10,12 +10,14 @@
 #include "results/schema.hpp"
 #include "schedule/pair.hpp"
 #include "stats/summary.hpp"
+#include "support/rows.hpp"
 #include "support/scripted.hpp"
 
 namespace ovl {
 namespace {
 
 using test::constant;
+using test::real;
 using test::Script;
 using test::ScriptedBackend;
 using test::ScriptedClock;
@@ -23,13 +25,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-const Schema& schema() {
+const Schema& gemm_schema() {
   static const Schema s = summary_schema(
       {{"gemm", ColumnType::text, "", "shape as asked for"}, {"gemm_rate", ColumnType::real, "FLOP/s", "alone"}});
   return s;
 }
 
-CaseSpec small_pair(const std::string& placement = "concurrent") {
+CaseSpec quoted_pair(const std::string& placement = "concurrent") {
   CaseSpec spec;
   spec.name = "pair/small";
   spec.key = "pair gemm=2x2x2, \"small\"";  // what CSV must quote
@@ -53,7 +55,8 @@ CaseSpec small_pair(const std::string& placement = "concurrent") {
   return spec;
 }
 
-CaseResult measure(const Script& script, const MeasureOptions& options = {}, const CaseSpec& spec = small_pair()) {
+CaseResult measure_rows(const Script& script, const MeasureOptions& options = {},
+                        const CaseSpec& spec = quoted_pair()) {
   ScriptedClock clock;
   ScriptedBackend backend(script, clock);
   const std::atomic<bool> interrupted{false};
@@ -64,12 +67,11 @@ RowContext context(const MeasureOptions& options = {}) {
   return {.bench = "pair", .launch = 3, .backend = "scripted", .options = options};
 }
 
-Row summary_of(const CaseResult& result, const CaseSpec& spec = small_pair()) {
-  return summary_row(schema(), spec, result, context());
+Row summary_of(const CaseResult& result, const CaseSpec& spec = quoted_pair()) {
+  return summary_row(gemm_schema(), spec, result, context());
 }
 
-std::string text(const Row& row, const char* column) { return format_value(row.at(column)); }
-double real(const Row& row, const char* column) { return std::get<double>(row.at(column)); }
+std::string row_text(const Row& row, const char* column) { return format_value(row.at(column)); }
 
 std::vector<std::string> unknown_columns(const Row& row) {
   std::vector<std::string> names;
@@ -94,41 +96,41 @@ Script good() {
 // ---- summary.csv ---------------------------------------------------------------------------------------------------
 
 TEST(SummaryRow, OfAGoodCaseSaysEverything) {
-  const CaseResult result = measure(good());
+  const CaseResult result = measure_rows(good());
   const Row row = summary_of(result);
   EXPECT_THAT(unknown_columns(row), ElementsAre("reason", "comm_path", "gemm_algorithm", "partial"))
       << "there is none when all is well";
 
-  EXPECT_EQ(text(row, "key"), small_pair().key);
-  EXPECT_EQ(text(row, "bench"), "pair");
-  EXPECT_EQ(text(row, "launch"), "3");
-  EXPECT_EQ(text(row, "status"), "ok");
-  EXPECT_EQ(text(row, "source"), "measured");
-  EXPECT_EQ(text(row, "backend"), "scripted");
-  EXPECT_EQ(text(row, "transport"), "shm");
-  EXPECT_EQ(text(row, "ranks"), "2");
-  EXPECT_EQ(text(row, "placement"), "concurrent");
-  EXPECT_EQ(text(row, "program_hash"), result.program_hash);
-  EXPECT_EQ(text(row, "waiting"), "yield");
-  EXPECT_EQ(text(row, "progress"), "auto");
-  EXPECT_EQ(text(row, "channels_asked"), "3");
-  EXPECT_EQ(text(row, "channels_observed"), "1");
-  EXPECT_EQ(text(row, "layout"), "scripted");
-  EXPECT_EQ(text(row, "oversubscribed"), "0");
-  EXPECT_EQ(text(row, "launch_mode"), "gated");
-  EXPECT_EQ(text(row, "launch_order"), "compute_first");
-  EXPECT_EQ(text(row, "buffers"), "plain");
-  EXPECT_EQ(text(row, "buffer_copies"), "11") << "96 bytes of operands over 1000";
-  EXPECT_EQ(text(row, "verify"), "exact+random");
-  EXPECT_EQ(text(row, "interleave"), "sample");
-  EXPECT_EQ(text(row, "repeats"), "1");
-  EXPECT_EQ(text(row, "rounds"), std::to_string(result.summary.rounds));
-  EXPECT_EQ(text(row, "rounds_spoilt"), "0");
-  EXPECT_EQ(text(row, "blocks"), std::to_string(result.blocks.size()));
-  EXPECT_EQ(text(row, "stop_rule"), "precision");
+  EXPECT_EQ(row_text(row, "key"), quoted_pair().key);
+  EXPECT_EQ(row_text(row, "bench"), "pair");
+  EXPECT_EQ(row_text(row, "launch"), "3");
+  EXPECT_EQ(row_text(row, "status"), "ok");
+  EXPECT_EQ(row_text(row, "source"), "measured");
+  EXPECT_EQ(row_text(row, "backend"), "scripted");
+  EXPECT_EQ(row_text(row, "transport"), "shm");
+  EXPECT_EQ(row_text(row, "ranks"), "2");
+  EXPECT_EQ(row_text(row, "placement"), "concurrent");
+  EXPECT_EQ(row_text(row, "program_hash"), result.program_hash);
+  EXPECT_EQ(row_text(row, "waiting"), "yield");
+  EXPECT_EQ(row_text(row, "progress"), "auto");
+  EXPECT_EQ(row_text(row, "channels_asked"), "3");
+  EXPECT_EQ(row_text(row, "channels_observed"), "1");
+  EXPECT_EQ(row_text(row, "layout"), "scripted");
+  EXPECT_EQ(row_text(row, "oversubscribed"), "0");
+  EXPECT_EQ(row_text(row, "launch_mode"), "gated");
+  EXPECT_EQ(row_text(row, "launch_order"), "compute_first");
+  EXPECT_EQ(row_text(row, "buffers"), "plain");
+  EXPECT_EQ(row_text(row, "buffer_copies"), "11") << "96 bytes of operands over 1000";
+  EXPECT_EQ(row_text(row, "verify"), "exact+random");
+  EXPECT_EQ(row_text(row, "interleave"), "sample");
+  EXPECT_EQ(row_text(row, "repeats"), "1");
+  EXPECT_EQ(row_text(row, "rounds"), std::to_string(result.summary.rounds));
+  EXPECT_EQ(row_text(row, "rounds_spoilt"), "0");
+  EXPECT_EQ(row_text(row, "blocks"), std::to_string(result.blocks.size()));
+  EXPECT_EQ(row_text(row, "stop_rule"), "precision");
   EXPECT_EQ(real(row, "precision"), MeasureOptions().stop.precision);
   EXPECT_EQ(real(row, "t_measure"), result.elapsed.value());
-  EXPECT_EQ(text(row, "gemm"), "2x2x2");
+  EXPECT_EQ(row_text(row, "gemm"), "2x2x2");
   EXPECT_DOUBLE_EQ(real(row, "gemm_rate"), 1600);
 
   const std::pair<const char*, double> numbers[] = {{"t_empty", 0},
@@ -164,13 +166,13 @@ TEST(SummaryRow, OfAGoodCaseSaysEverything) {
   // The communication ends first, after 12 ms. The GEMM's last 1 ms runs alone: it did 9 ms of its work in 12.
   EXPECT_NEAR(real(row, "comm_slowdown"), 1.2, 1e-12);
   EXPECT_NEAR(real(row, "compute_slowdown"), 12.0 / 9, 1e-12);
-  EXPECT_EQ(text(row, "slowdown_source"), "fluid");
-  EXPECT_THAT(text(row, "verdict"), StartsWith("hides 70 % [70, 70] of the communication"));
+  EXPECT_EQ(row_text(row, "slowdown_source"), "fluid");
+  EXPECT_THAT(row_text(row, "verdict"), StartsWith("hides 70 % [70, 70] of the communication"));
 }
 
 TEST(SummaryRow, SlowdownsThatTheSpansDoNotTellHaveNoSource) {
-  const CaseSpec serial = small_pair("serial");
-  const Row row = summary_of(measure(good(), {}, serial), serial);
+  const CaseSpec serial = quoted_pair("serial");
+  const Row row = summary_of(measure_rows(good(), {}, serial), serial);
   EXPECT_THAT(unknown_columns(row),
               ElementsAre("reason", "comm_path", "gemm_algorithm", "partial", "compute_stretch", "comm_stretch",
                           "compute_slowdown", "comm_slowdown", "slowdown_source"));
@@ -181,13 +183,13 @@ TEST(SummaryRow, SlowdownsThatTheSpansDoNotTellHaveNoSource) {
 TEST(SummaryRow, ConditionsThatABackendDoesNotReadAreUnknown) {
   Script script = good();
   script.conditions = [](int) { return Conditions{}; };
-  EXPECT_THAT(unknown_columns(summary_of(measure(script))),
+  EXPECT_THAT(unknown_columns(summary_of(measure_rows(script))),
               ElementsAre("reason", "comm_path", "gemm_algorithm", "partial", "core_distance", "core_distance_low",
                           "core_distance_high", "busy_core_slowdown", "steal_share", "foreign_cpu_share"));
 }
 
 TEST(SummaryRow, WhatDiffersBetweenProcessesIsNoNumber) {
-  CaseResult result = measure(good());
+  CaseResult result = measure_rows(good());
   std::erase_if(result.observed, [](const Fact& fact) { return fact.name == "channels"; });
   result.observed.push_back({"channels", "process 0: 4; process 1: not seen"});
   EXPECT_THAT(unknown_columns(summary_of(result)), testing::Contains("channels_observed"));
@@ -198,9 +200,9 @@ TEST(SummaryRow, OfANoisyCaseHasNumbersAndAReason) {
   script.conditions = [](int) {
     return Conditions{{{.name = "steal_share", .unit = "1", .value = 0.5, .limit = 0.01}}};
   };
-  const Row row = summary_of(measure(script));
-  EXPECT_EQ(text(row, "status"), "noisy");
-  EXPECT_EQ(text(row, "reason"), "steal_share 0.5 above 0.01");
+  const Row row = summary_of(measure_rows(script));
+  EXPECT_EQ(row_text(row, "status"), "noisy");
+  EXPECT_EQ(row_text(row, "reason"), "steal_share 0.5 above 0.01");
   EXPECT_NEAR(real(row, "hidden_share"), 0.7, 1e-12);
   EXPECT_EQ(real(row, "steal_share"), 0.5);
 }
@@ -229,17 +231,17 @@ std::set<std::string> launched_columns() {
 TEST(SummaryRow, OfAnUnsupportedCaseHasWhatWasAskedAndNoNumbers) {
   Script script = good();
   script.unsupported = [](const Program&) { return "no such thing here"; };
-  const CaseResult result = measure(script);
+  const CaseResult result = measure_rows(script);
   const Row row = summary_of(result);
-  EXPECT_EQ(text(row, "status"), "unsupported");
-  EXPECT_EQ(text(row, "reason"), "no such thing here");
+  EXPECT_EQ(row_text(row, "status"), "unsupported");
+  EXPECT_EQ(row_text(row, "reason"), "no such thing here");
   EXPECT_EQ(known_columns(row), asked_columns);
-  EXPECT_THAT(sample_rows(small_pair(), result, context()), IsEmpty());
-  EXPECT_THAT(operation_rows(small_pair(), result, context()), IsEmpty());
+  EXPECT_THAT(sample_rows(quoted_pair(), result, context()), IsEmpty());
+  EXPECT_THAT(operation_rows(quoted_pair(), result, context()), IsEmpty());
 }
 
 TEST(SummaryRow, OfAnImpossiblePlacementHasWhatWasAskedToo) {
-  CaseSpec spec = small_pair("comm_first");
+  CaseSpec spec = quoted_pair("comm_first");
   spec.build = [build = spec.build](const Tuning& t) {
     Program p = build(t);
     p.events.push_back({"the communication waits for the GEMM"});
@@ -249,18 +251,18 @@ TEST(SummaryRow, OfAnImpossiblePlacementHasWhatWasAskedToo) {
                                        {OpId(91), LaneId(1), Role::communication, Wait{EventId(0)}, {}, {}}});
     return p;
   };
-  const Row row = summary_of(measure(good(), {}, spec), spec);
-  EXPECT_EQ(text(row, "status"), "unsupported");
-  EXPECT_THAT(text(row, "reason"), StartsWith("placement comm_first is not possible"));
+  const Row row = summary_of(measure_rows(good(), {}, spec), spec);
+  EXPECT_EQ(row_text(row, "status"), "unsupported");
+  EXPECT_THAT(row_text(row, "reason"), StartsWith("placement comm_first is not possible"));
   EXPECT_EQ(known_columns(row), asked_columns);
 }
 
 TEST(SummaryRow, OfAFailedVerificationSaysWhichAndHasNoNumbers) {
   Script script = good();
   script.same_bits = false;
-  const Row row = summary_of(measure(script));
-  EXPECT_EQ(text(row, "status"), "failed_verify");
-  EXPECT_EQ(text(row, "verify"), "random failed");
+  const Row row = summary_of(measure_rows(script));
+  EXPECT_EQ(row_text(row, "status"), "failed_verify");
+  EXPECT_EQ(row_text(row, "verify"), "random failed");
   EXPECT_EQ(known_columns(row), launched_columns());
 }
 
@@ -269,42 +271,42 @@ TEST(SummaryRow, OfATimeoutHasNoNumbersAndItsSamplesDoNotCount) {
   script.hanging_replay = 30;
   MeasureOptions options;
   options.deadline = milliseconds(500);
-  const CaseResult result = measure(script, options);
+  const CaseResult result = measure_rows(script, options);
   const Row row = summary_of(result);
-  EXPECT_EQ(text(row, "status"), "timeout");
+  EXPECT_EQ(row_text(row, "status"), "timeout");
   EXPECT_EQ(
-      text(row, "reason"),
+      row_text(row, "reason"),
       "a replay did not finish within 500 ms: rank 0 comm: enqueued %3 all_reduce 16 f32 comm=0, completed nothing");
   EXPECT_EQ(known_columns(row), launched_columns());
-  const std::vector<Row> samples = sample_rows(small_pair(), result, context());
+  const std::vector<Row> samples = sample_rows(quoted_pair(), result, context());
   ASSERT_FALSE(samples.empty());
   for (const Row& sample : samples) {
-    EXPECT_EQ(text(sample, "used"), "0");
-    EXPECT_EQ(text(sample, "noise"), "the case ended in a timeout");
+    EXPECT_EQ(row_text(sample, "used"), "0");
+    EXPECT_EQ(row_text(sample, "noise"), "the case ended in a timeout");
   }
 }
 
 // ---- samples.csv ---------------------------------------------------------------------------------------------------
 
 TEST(SampleRows, AreOneForEveryReplayAndRank) {
-  const CaseResult result = measure(good());
-  const std::vector<Row> rows = sample_rows(small_pair(), result, context());
+  const CaseResult result = measure_rows(good());
+  const std::vector<Row> rows = sample_rows(quoted_pair(), result, context());
   EXPECT_EQ(rows.size(), result.samples.size() * 2);
   const Row& row = rows.at(1);
   const Sample& sample = result.samples.at(0);
-  EXPECT_EQ(text(row, "key"), small_pair().key);
-  EXPECT_EQ(text(row, "launch"), "3");
-  EXPECT_EQ(text(row, "block"), "0");
-  EXPECT_EQ(text(row, "round"), "0");
-  EXPECT_EQ(text(row, "position"), "0");
-  EXPECT_EQ(text(row, "arm"), sample.arm);
-  EXPECT_EQ(text(row, "rank"), "1");
-  EXPECT_EQ(text(row, "repeats"), "1");
+  EXPECT_EQ(row_text(row, "key"), quoted_pair().key);
+  EXPECT_EQ(row_text(row, "launch"), "3");
+  EXPECT_EQ(row_text(row, "block"), "0");
+  EXPECT_EQ(row_text(row, "round"), "0");
+  EXPECT_EQ(row_text(row, "position"), "0");
+  EXPECT_EQ(row_text(row, "arm"), sample.arm);
+  EXPECT_EQ(row_text(row, "rank"), "1");
+  EXPECT_EQ(row_text(row, "repeats"), "1");
   EXPECT_EQ(real(row, "step"), sample.step.value());
-  EXPECT_EQ(text(row, "used"), "1");
+  EXPECT_EQ(row_text(row, "used"), "1");
 
   std::map<std::string, std::vector<std::string>> unknown;
-  for (const Row& r : rows) unknown[text(r, "arm")] = unknown_columns(r);
+  for (const Row& r : rows) unknown[row_text(r, "arm")] = unknown_columns(r);
   EXPECT_THAT(unknown["overlapped"], ElementsAre("pace", "noise"));
   EXPECT_THAT(unknown["empty"], ElementsAre("pace", "noise"));
   EXPECT_THAT(unknown["compute"], ElementsAre("comm_span", "comm_start", "pace", "noise"));
@@ -321,12 +323,12 @@ TEST(SampleRows, OfASpoiltBlockSayWhatSpoiltIt) {
   MeasureOptions options;
   options.block = milliseconds(1);  // one round each: the first two blocks hold the bad reading
   options.stop.min_rounds = 8;
-  const CaseResult result = measure(script, options);
+  const CaseResult result = measure_rows(script, options);
   ASSERT_EQ(result.status, Status::ok);
-  for (const Row& row : sample_rows(small_pair(), result, context())) {
+  for (const Row& row : sample_rows(quoted_pair(), result, context())) {
     const bool spoilt = std::get<std::int64_t>(row.at("block")) < 2;
-    EXPECT_EQ(text(row, "used"), spoilt ? "0" : "1");
-    EXPECT_EQ(text(row, "noise"), spoilt ? "steal_share 0.5 above 0.01" : "");
+    EXPECT_EQ(row_text(row, "used"), spoilt ? "0" : "1");
+    EXPECT_EQ(row_text(row, "noise"), spoilt ? "steal_share 0.5 above 0.01" : "");
   }
 }
 
@@ -338,17 +340,18 @@ TEST(SampleRows, RecomputeTheSummaryToTheLastBit) {
   };
   MeasureOptions options;
   options.window = milliseconds(1);
-  const CaseResult result = measure(script, options);
+  const CaseResult result = measure_rows(script, options);
   const Row summary = summary_of(result);
 
   std::string csv = csv_header(samples_schema());
-  for (const Row& row : sample_rows(small_pair(), result, context())) csv += csv_line(row);
+  for (const Row& row : sample_rows(quoted_pair(), result, context())) csv += csv_line(row);
   std::map<std::string, std::vector<double>> steps;
   double repeats = 0;
   const auto records = parse_csv(csv);
   for (std::size_t i = 1; i < records.size(); ++i) {
     const Row row = parse_row(samples_schema(), records[i]);
-    if (text(row, "used") == "1" && text(row, "rank") == "0") steps[text(row, "arm")].push_back(real(row, "step"));
+    if (row_text(row, "used") == "1" && row_text(row, "rank") == "0")
+      steps[row_text(row, "arm")].push_back(real(row, "step"));
     repeats = static_cast<double>(std::get<std::int64_t>(row.at("repeats")));
   }
   EXPECT_GT(repeats, 1);
@@ -363,25 +366,26 @@ TEST(SampleRows, RecomputeTheSummaryToTheLastBit) {
 // ---- operations.csv ------------------------------------------------------------------------------------------------
 
 TEST(OperationRows, AreOneForEveryOperationReplayAndRank) {
-  const CaseResult result = measure(good());
-  const std::vector<Row> rows = operation_rows(small_pair(), result, context());
+  const CaseResult result = measure_rows(good());
+  const std::vector<Row> rows = operation_rows(quoted_pair(), result, context());
   // Five replays of: compute (one operation), comm (one), overlapped (both), on two ranks.
   EXPECT_EQ(rows.size(), 5U * (1 + 1 + 2) * 2);
   std::set<std::string> seen;
   for (const Row& row : rows) {
-    const bool gemm = text(row, "lane") == "compute";
+    const bool gemm = row_text(row, "lane") == "compute";
     if (gemm) {
       EXPECT_THAT(unknown_columns(row),
                   ElementsAre("bytes", "eligible", "host_return", "proceeded", "kept_until", "step"));
     } else {
       EXPECT_THAT(unknown_columns(row), ElementsAre("eligible", "host_return", "proceeded", "kept_until", "step"));
-      EXPECT_EQ(text(row, "bytes"), "16");
+      EXPECT_EQ(row_text(row, "bytes"), "16");
     }
-    EXPECT_EQ(text(row, "kind"), gemm ? "gemm" : "all_reduce");
-    EXPECT_EQ(text(row, "nth"), "0");
-    EXPECT_EQ(text(row, "role"), text(row, "lane"));
-    EXPECT_EQ(text(row, "start_source"), "script");
-    seen.insert(text(row, "arm") + " " + text(row, "replay") + " " + text(row, "rank") + " " + text(row, "op"));
+    EXPECT_EQ(row_text(row, "kind"), gemm ? "gemm" : "all_reduce");
+    EXPECT_EQ(row_text(row, "nth"), "0");
+    EXPECT_EQ(row_text(row, "role"), row_text(row, "lane"));
+    EXPECT_EQ(row_text(row, "start_source"), "script");
+    seen.insert(row_text(row, "arm") + " " + row_text(row, "replay") + " " + row_text(row, "rank") + " " +
+                row_text(row, "op"));
   }
   EXPECT_EQ(seen.size(), rows.size()) << "each once";
   EXPECT_TRUE(seen.contains("overlapped 4 1 3"));
@@ -420,18 +424,18 @@ TEST(OperationRows, AReductionSaysWhichItIsWhenItWasEligibleAndWhenItsConsumerPr
   }
   timings.operations[2].start = Seconds(7.5);
   result.instrumented = {{"overlapped", timings}};
-  const std::vector<Row> rows = operation_rows(small_pair(), result, context());
+  const std::vector<Row> rows = operation_rows(quoted_pair(), result, context());
   ASSERT_EQ(rows.size(), 6U);
-  EXPECT_EQ(text(rows[0], "eligible"), "10");
-  EXPECT_EQ(text(rows[1], "eligible"), "11");
-  EXPECT_EQ(text(rows[2], "eligible"), "");
-  EXPECT_EQ(text(rows[0], "nth"), "0");
-  EXPECT_EQ(text(rows[1], "nth"), "1");
-  EXPECT_EQ(text(rows[1], "bytes"), "16");
-  EXPECT_EQ(text(rows[0], "proceeded"), "7.5") << "where it began";
-  EXPECT_EQ(text(rows[1], "proceeded"), "8") << "where it was ready, since its start was not seen";
-  EXPECT_EQ(text(rows[2], "proceeded"), "");
-  EXPECT_EQ(text(rows[3], "nth"), "1");
+  EXPECT_EQ(row_text(rows[0], "eligible"), "10");
+  EXPECT_EQ(row_text(rows[1], "eligible"), "11");
+  EXPECT_EQ(row_text(rows[2], "eligible"), "");
+  EXPECT_EQ(row_text(rows[0], "nth"), "0");
+  EXPECT_EQ(row_text(rows[1], "nth"), "1");
+  EXPECT_EQ(row_text(rows[1], "bytes"), "16");
+  EXPECT_EQ(row_text(rows[0], "proceeded"), "7.5") << "where it began";
+  EXPECT_EQ(row_text(rows[1], "proceeded"), "8") << "where it was ready, since its start was not seen";
+  EXPECT_EQ(row_text(rows[2], "proceeded"), "");
+  EXPECT_EQ(row_text(rows[3], "nth"), "1");
 }
 
 // Both stages number their operations from 0.
@@ -447,19 +451,19 @@ TEST(OperationRows, AnOperationIsThatOfItsRanksClass) {
                         {.rank = Rank(1), .op = OpId(0), .lane = LaneId(0)},
                         {.rank = Rank(1), .op = OpId(7), .lane = LaneId(0)}};  // an edge of the projection
   result.instrumented = {{"overlapped", timings}};
-  const std::vector<Row> rows = operation_rows(small_pair(), result, context());
+  const std::vector<Row> rows = operation_rows(quoted_pair(), result, context());
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(text(rows[0], "kind"), "gemm");
-  EXPECT_EQ(text(rows[1], "kind"), "copy");
-  EXPECT_EQ(text(rows[1], "role"), "comm");
+  EXPECT_EQ(row_text(rows[0], "kind"), "gemm");
+  EXPECT_EQ(row_text(rows[1], "kind"), "copy");
+  EXPECT_EQ(row_text(rows[1], "role"), "comm");
 }
 
 // ---- as text -------------------------------------------------------------------------------------------------------
 
 TEST(Rows, ReadBackFromCsvAsTheyWere) {
-  const CaseResult result = measure(good());
-  std::vector<Row> rows = sample_rows(small_pair(), result, context());
-  for (const Row& row : operation_rows(small_pair(), result, context())) rows.push_back(row);
+  const CaseResult result = measure_rows(good());
+  std::vector<Row> rows = sample_rows(quoted_pair(), result, context());
+  for (const Row& row : operation_rows(quoted_pair(), result, context())) rows.push_back(row);
   rows.push_back(summary_of(result));
   for (const Row& row : rows) {
     const auto records = parse_csv(csv_line(row));

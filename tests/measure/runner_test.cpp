@@ -218,12 +218,14 @@ TEST(Runner, TheLongerPartNeverFillsMoreThanTwoWindows) {
 
 // ---- conditions ----------------------------------------------------------------------------------------------------
 
-Conditions distance(double ns) { return {{{.name = "core_distance", .unit = "s", .value = ns * 1e-9, .change = 1.6}}}; }
+Conditions conditions_at(double ns) {
+  return {{{.name = "core_distance", .unit = "s", .value = ns * 1e-9, .change = 1.6}}};
+}
 
 TEST(Runner, ASpoiltBlockIsMeasuredAgainAndKeptInTheSamples) {
   Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
   // The distance between the cores changes while the third block runs, and back in the fourth.
-  script.conditions = [](int call) { return distance(call == 3 ? 175 : 40); };
+  script.conditions = [](int call) { return conditions_at(call == 3 ? 175 : 40); };
   MeasureOptions options;
   options.stop.min_rounds = 8;
   options.block = milliseconds(1);
@@ -244,7 +246,7 @@ TEST(Runner, ASpoiltBlockIsMeasuredAgainAndKeptInTheSamples) {
 
 TEST(Runner, BlocksOfTheRarerStateAreSpoiltEvenIfQuietInThemselves) {
   Script script = constant(milliseconds(10), milliseconds(10), milliseconds(10), milliseconds(10));
-  script.conditions = [](int call) { return distance(call < 3 ? 175 : 40); };
+  script.conditions = [](int call) { return conditions_at(call < 3 ? 175 : 40); };
   MeasureOptions options;
   options.stop.min_rounds = 8;
   options.block = milliseconds(1);
@@ -695,7 +697,7 @@ TEST(Runner, BlockInterleavingReadsTheConditionsAroundEveryRound) {
     return arm == Arm::empty ? milliseconds(10) : inner(arm, op, replay);
   };
   // The second round runs on another machine.
-  script.conditions = [](int call) { return distance(call == 2 ? 175 : 40); };
+  script.conditions = [](int call) { return conditions_at(call == 2 ? 175 : 40); };
   MeasureOptions options;
   options.interleave = Interleave::block;
   options.block_arm = milliseconds(30);

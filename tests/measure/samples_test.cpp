@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/units.hpp"
 #include "program/placement.hpp"
 #include "program/projection.hpp"
 #include "support/sample_programs.hpp"
@@ -129,7 +130,6 @@ Reading distance(double ns) {
   return {.name = "core_distance", .unit = "s", .value = ns * 1e-9, .limit = 1e-6, .change = 1.5};
 }
 Reading frequency(double hz) { return {.name = "frequency", .unit = "Hz", .value = hz, .change = 1.1}; }
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Judge, AboveTheLimitAtEitherEndIsNoiseAndAtTheLimitIsNot) {
   EXPECT_THAT(judge({{steal(0.01)}}, {{steal(0.01)}}), IsEmpty());
@@ -150,8 +150,8 @@ TEST(Judge, TellsEveryReason) {
 }
 
 TEST(Judge, WhatIsUnknownIsNoReason) {
-  EXPECT_THAT(judge({{steal(unknown), distance(unknown)}}, {{steal(0), distance(40)}}), IsEmpty());
-  EXPECT_THAT(judge({{steal(0), distance(40)}}, {{steal(unknown), distance(unknown)}}), IsEmpty());
+  EXPECT_THAT(judge({{steal(unknown_number), distance(unknown_number)}}, {{steal(0), distance(40)}}), IsEmpty());
+  EXPECT_THAT(judge({{steal(0), distance(40)}}, {{steal(unknown_number), distance(unknown_number)}}), IsEmpty());
   EXPECT_THAT(judge({}, {}), IsEmpty());
 }
 
@@ -211,7 +211,7 @@ TEST(JudgeAll, EveryReadingHasItsOwnBand) {
 
 TEST(JudgeAll, ABlockWithoutAReadingIsNotJudgedByIt) {
   const auto reasons = judge_all(
-      {block(1, {}), block(1, {{distance(unknown)}}), block(2, {{distance(40)}}), block(1, {{distance(150)}})});
+      {block(1, {}), block(1, {{distance(unknown_number)}}), block(2, {{distance(40)}}), block(1, {{distance(150)}})});
   EXPECT_THAT(reasons, ElementsAre(IsEmpty(), IsEmpty(), IsEmpty(),
                                    ElementsAre("core_distance 150 ns, most rounds had 40 ns to 60 ns")));
 }
@@ -223,7 +223,7 @@ TEST(JudgeAll, WithoutAnyQuietBlockThereIsNoBand) {
 }
 
 TEST(Readings, AreThoseOfBothEndsOfEveryBlockThatAreKnown) {
-  const std::vector<Block> blocks{{{{distance(40), steal(0)}}, {{distance(unknown)}}, 1, {}},
+  const std::vector<Block> blocks{{{{distance(40), steal(0)}}, {{distance(unknown_number)}}, 1, {}},
                                   {{{distance(50)}}, {{distance(60)}}, 1, {}}};
   EXPECT_THAT(readings(blocks, "core_distance"), ElementsAre(DoubleEq(40e-9), DoubleEq(50e-9), DoubleEq(60e-9)));
   EXPECT_THAT(readings(blocks, "steal_share"), ElementsAre(0));

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/units.hpp"
 #include "support/scripted.hpp"
 
 namespace ovl {
@@ -16,8 +17,6 @@ using test::ScriptedBackend;
 using test::ScriptedClock;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // ---- limits --------------------------------------------------------------------------------------------------------
 
@@ -33,13 +32,13 @@ TEST(JudgeCheck, AboveALimitNotAtIt) {
   EXPECT_EQ(trust(0.1), Trust::care);
   EXPECT_EQ(trust(0.11), Trust::bad);
   EXPECT_EQ(trust(std::numeric_limits<double>::infinity()), Trust::bad);
-  EXPECT_EQ(trust(nan), Trust::unknown);
+  EXPECT_EQ(trust(unknown_number), Trust::unknown);
 }
 
 TEST(JudgeCheck, AdviceIsGivenOnlyWhereSomethingIsToBeDone) {
   const auto result = [](double value) { return judge_check(jitter_check(), {value, "detail"}); };
   EXPECT_EQ(result(0).advice, "");
-  EXPECT_EQ(result(nan).advice, "");
+  EXPECT_EQ(result(unknown_number).advice, "");
   EXPECT_EQ(result(0.05).advice, "close what runs");
   EXPECT_EQ(result(0.5).advice, "close what runs");
   EXPECT_EQ(result(0.5).name, "jitter");
@@ -183,12 +182,12 @@ TEST(BackendChecks, JitterIsTheScatterOfAFixedPieceOfWork) {
   EXPECT_EQ(r.trust, Trust::bad);
 }
 
-Conditions distance(double ns) { return {{{.name = "core_distance", .unit = "s", .value = ns * 1e-9}}}; }
+Conditions conditions_of(double ns) { return {{{.name = "core_distance", .unit = "s", .value = ns * 1e-9}}}; }
 
 // Two seconds of readings every 10 ms: near for 50 of them, far for 50, and so on: three changes in two seconds.
 TEST(BackendChecks, FlipsAreCountedExactly) {
   Checked flipping;
-  flipping.script.conditions = [](int call) { return distance(call / 50 % 2 == 0 ? 40 : 175); };
+  flipping.script.conditions = [](int call) { return conditions_of(call / 50 % 2 == 0 ? 40 : 175); };
   const CheckResult flips = flipping("core_distance_flips");
   EXPECT_DOUBLE_EQ(flips.value.value, 1.5);
   EXPECT_EQ(flips.value.detail, "200 readings in 2 s");
@@ -199,7 +198,7 @@ TEST(BackendChecks, FlipsAreCountedExactly) {
 
 TEST(BackendChecks, AChangeOfLessThanTheFactorIsNoFlip) {
   Checked wavering;
-  wavering.script.conditions = [](int call) { return distance(call % 2 == 0 ? 40 : 60); };
+  wavering.script.conditions = [](int call) { return conditions_of(call % 2 == 0 ? 40 : 60); };
   EXPECT_EQ(wavering("core_distance_flips").value.value, 0);
   EXPECT_EQ(wavering("core_distance_flips").trust, Trust::good);
 }
@@ -216,8 +215,9 @@ TEST(BackendChecks, TheShareOfReadingsWithTwoCoresThatRunLikeOne) {
 TEST(BackendChecks, OfShareOfTheCpuTheWorstReadingCounts) {
   Checked stolen;
   stolen.script.conditions = [](int call) {
-    return Conditions{{{.name = "steal_share", .unit = "1", .value = call == 7 ? 0.2 : (call % 2 == 0 ? nan : 0.0)},
-                       {.name = "foreign_cpu_share", .unit = "1", .value = call == 9 ? 0.03 : 0.01}}};
+    return Conditions{
+        {{.name = "steal_share", .unit = "1", .value = call == 7 ? 0.2 : (call % 2 == 0 ? unknown_number : 0.0)},
+         {.name = "foreign_cpu_share", .unit = "1", .value = call == 9 ? 0.03 : 0.01}}};
   };
   EXPECT_EQ(stolen("steal_share").value.value, 0.2);
   EXPECT_EQ(stolen("steal_share").trust, Trust::bad);

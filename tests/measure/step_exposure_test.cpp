@@ -10,16 +10,15 @@
 #include "measure/rows.hpp"
 #include "measure/runner.hpp"
 #include "results/schema.hpp"
+#include "support/rows.hpp"
+#include "support/scripted.hpp"
 
 namespace ovl {
 namespace {
 
+using test::real;
+using test::StillClock;
 using testing::HasSubstr;
-
-class StillClock final : public Clock {
- public:
-  [[nodiscard]] Seconds now() override { return Seconds(0); }
-};
 
 // GEMMs and memory that take next to nothing; an all_reduce between two ranks takes 1 ms, whatever its size, and so
 // does a message.
@@ -59,11 +58,6 @@ Row measure(const TrainingStepSpec& step, FlopsPerSecond gemm = FlopsPerSecond(1
   const CaseResult result = Runner(*backend, clock, {}, interrupted).run(spec);
   EXPECT_EQ(result.status, Status::ok) << result.reason;
   return summary_row(schema, spec, result, {.bench = "step", .backend = "model", .options = {}});
-}
-
-double real(const Row& row, std::string_view column) {
-  const auto* value = std::get_if<double>(&row.at(column));
-  return value == nullptr ? std::nan("") : *value;
 }
 
 constexpr double ms = 1e-3;

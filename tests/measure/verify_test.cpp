@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/random.hpp"
+#include "base/units.hpp"
 #include "program/builder.hpp"
 #include "schedule/collective.hpp"
 #include "schedule/ddp.hpp"
@@ -22,8 +23,6 @@ namespace {
 using testing::ElementsAre;
 using testing::StartsWith;
 using Array = std::vector<double>;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Contents as a test writes them; nothing else is asked of it.
 class Contents final : public Prepared {
@@ -99,7 +98,8 @@ TEST(VerifyGemm, EachSingleWrongElementIsFound) {
   }
   ASSERT_EQ(g.verdict(), "");
   for (std::size_t at = 0; at < c.size(); ++at) {
-    for (const double error : {1.0, -3.0, 0.25, 0x1p-40, 1e300, std::numeric_limits<double>::infinity(), nan}) {
+    for (const double error :
+         {1.0, -3.0, 0.25, 0x1p-40, 1e300, std::numeric_limits<double>::infinity(), unknown_number}) {
       const double right = c[at];
       c[at] += error;
       EXPECT_THAT(g.verdict(), StartsWith("%0 gemm 3x40x5 f32 on rank 0: element (" + std::to_string(at / n) + ", " +
@@ -149,7 +149,7 @@ TEST(VerifyGemm, FewPairsOfErrorsCancel) {
 
 TEST(VerifyGemm, OfRandomDataIsLeftToTheSoloRun) {
   TwoByTwo g;
-  g.contents.at(g.c, 0)[0] = nan;
+  g.contents.at(g.c, 0)[0] = unknown_number;
   EXPECT_EQ(g.verdict(Data::random), "");
 }
 
@@ -216,8 +216,8 @@ struct OneCollective {
     all.epilogue(lane, Verify{op});
     program = std::move(p).finish();
     for (int r = 0; r < n; ++r) {
-      contents.at(in, r, copy) = Array(static_cast<std::size_t>(offset + read), nan);
-      contents.at(out, r, copy) = Array(static_cast<std::size_t>(offset + written), nan);
+      contents.at(in, r, copy) = Array(static_cast<std::size_t>(offset + read), unknown_number);
+      contents.at(out, r, copy) = Array(static_cast<std::size_t>(offset + written), unknown_number);
     }
   }
 
@@ -244,7 +244,7 @@ struct OneCollective {
       case CollectiveKind::broadcast: return input(root, i);
       case CollectiveKind::all_to_all: return input(static_cast<int>(i / part), rank * part + i % part);
     }
-    return nan;
+    return unknown_number;
   }
 
   void fill(Data data) {
@@ -283,7 +283,8 @@ TEST(VerifyCollective, EachSingleWrongElementOfEveryKindIsFound) {
         for (int rank = 0; rank < n; ++rank) {
           for (std::int64_t i = 0; i < c.outputs(); ++i) {
             const double right = c.output(rank, i);
-            for (const double wrong : {right + 1, right - 0.5, std::numeric_limits<double>::infinity(), nan}) {
+            for (const double wrong :
+                 {right + 1, right - 0.5, std::numeric_limits<double>::infinity(), unknown_number}) {
               c.output(rank, i) = wrong;
               EXPECT_THAT(c.verdict(data), testing::ContainsRegex(" on rank " + std::to_string(rank) + ": element " +
                                                                   std::to_string(i) + " is "));
@@ -476,7 +477,7 @@ TEST(VerifyExchange, WhatARankReceivesIsWhatItsNeighbourSent) {
     contents.at(receive, rank) = {previous, previous + 1};
   }
   EXPECT_EQ(verify(program, contents, Data::random, 0), "");
-  contents.at(receive, 0)[1] = nan;
+  contents.at(receive, 0)[1] = unknown_number;
   EXPECT_EQ(verify(program, contents, Data::random, 0),
             "%1 exchange f32 comm=0 to:1 from:2 on rank 0: element 1 from rank 2 is nan, expected 21");
 }

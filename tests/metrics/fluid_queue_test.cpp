@@ -9,12 +9,12 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/units.hpp"
 
 namespace ovl {
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 constexpr FluidQueue queue(double arrival, double service, double backlog) {
   return {WorkUnitsPerSecond(arrival), WorkUnitsPerSecond(service), WorkUnits(backlog)};
@@ -90,13 +90,15 @@ TEST(FluidQueue, UtilizationIsTheLoad) {
 }
 
 TEST(FluidQueue, RefusesWhatIsNoQueue) {
-  for (const double rate : {0.0, -1.0, nan, inf}) {
+  for (const double rate : {0.0, -1.0, unknown_number, inf}) {
     EXPECT_THROW(growth_rate(queue(rate, 3, 4)), Error) << rate;
     EXPECT_THROW(backlog_at(queue(4, rate, 4), Seconds(1)), Error) << rate;
     EXPECT_THROW(utilization(WorkUnitsPerSecond(rate), WorkUnitsPerSecond(3)), Error) << rate;
   }
-  for (const double backlog : {-1.0, nan, inf}) EXPECT_THROW(drain_time(queue(2, 3, backlog)), Error) << backlog;
-  for (const double time : {-1.0, nan, inf}) EXPECT_THROW(output_rate(queue(2, 3, 4), Seconds(time)), Error) << time;
+  for (const double backlog : {-1.0, unknown_number, inf})
+    EXPECT_THROW(drain_time(queue(2, 3, backlog)), Error) << backlog;
+  for (const double time : {-1.0, unknown_number, inf})
+    EXPECT_THROW(output_rate(queue(2, 3, 4), Seconds(time)), Error) << time;
 }
 
 TEST(FluidQueue, SaysWhatIsWrongAndWhatToType) {
@@ -112,7 +114,7 @@ TEST(FluidQueue, SaysWhatIsWrongAndWhatToType) {
   EXPECT_EQ(said([] { growth_rate(queue(0, 3, 4)); }),
             "arrival rate 0 is not possible: a queue needs work that comes and work that goes, each at a finite rate "
             "above 0; type the arrival rate in work units a second, such as 3");
-  EXPECT_EQ(said([] { growth_rate(queue(4, nan, 4)); }),
+  EXPECT_EQ(said([] { growth_rate(queue(4, unknown_number, 4)); }),
             "service rate nan is not possible: a queue needs work that comes and work that goes, each at a finite rate "
             "above 0; type the service rate in work units a second, such as 3");
   EXPECT_EQ(said([] { growth_rate(queue(4, 3, -2)); }),

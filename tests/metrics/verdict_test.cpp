@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 #include <tuple>
 
+#include "base/units.hpp"
+
 namespace ovl {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // 100 ms of compute beside 80 ms of communication, together `step` ms; in turn, as long as both.
 constexpr ArmTimes together(double step) {
@@ -36,7 +35,7 @@ TEST(Verdict, PartlyHiddenNamesWhoSlowsWhom) {
   EXPECT_EQ(verdict(together(130.4), interval, 1.02, 1.03),
             "hides 62 % [58, 66] of the communication: "
             "neither takes longer than alone, so order, launch or waiting costs the rest");
-  EXPECT_EQ(verdict(together(130.4), interval, nan, nan),
+  EXPECT_EQ(verdict(together(130.4), interval, unknown_number, unknown_number),
             "hides 62 % [58, 66] of the communication: the cause was not observed");
 }
 
@@ -65,7 +64,7 @@ TEST(Verdict, DoesNotSayThatANegativeShareHides) {
 TEST(Verdict, AShareOfOneLaneIsAnArtefact) {
   for (const auto& [step, interval, text] :
        {std::tuple{124.8, Interval{0.6, 0.75}, "69 % [60, 75]"}, {180.0, Interval{-0.01, 0.01}, "0 % [-1, 1]"}}) {
-    EXPECT_EQ(verdict(together(step), interval, nan, nan, true),
+    EXPECT_EQ(verdict(together(step), interval, unknown_number, unknown_number, true),
               std::string("no overlap: one lane does one after the other, so a share other than 0 would be an artefact "
                           "of the measurement; it is ") +
                   text);
@@ -125,7 +124,7 @@ TEST(Verdict, LittleToHide) {
 }
 
 TEST(Verdict, SaysWhatIsUnknown) {
-  EXPECT_EQ(verdict({}, {}, nan, nan), "unknown: a part was not measured or took no time");
+  EXPECT_EQ(verdict({}, {}, unknown_number, unknown_number), "unknown: a part was not measured or took no time");
   EXPECT_EQ(verdict({Seconds(1), Seconds(0), Seconds(1), Seconds(1)}, {}, 1, 1),
             "unknown: a part was not measured or took no time");
   EXPECT_EQ(verdict(together(124), {}, 1, 1), "hides 70 % of the communication, how surely is unknown");

@@ -40,7 +40,7 @@ constexpr std::string_view text = R"({
     {"victim": "all_gather", "aggressor": "gemm", "slowdown": 1.3, "origin": "here"}
   ]})";
 
-std::vector<Rank> ranks(int n) {
+std::vector<Rank> first_ranks(int n) {
   std::vector<Rank> all;
   for (int r = 0; r < n; ++r) all.emplace_back(r);
   return all;
@@ -67,10 +67,11 @@ TEST(ModelMachine, ADescriptionBecomesRates) {
 TEST(ModelMachine, IdleSeriesOutOfPlaceComeFirst) {
   const Rates rates = rates_of(parse_machine(text));
   ASSERT_EQ(rates.collectives.size(), 2U) << "neither loaded nor a program of several collectives";
-  const Cost cost = collective_cost(rates, {CollectiveKind::all_reduce, CommId(0), DType::f32, 1'000'000, 0}, ranks(8));
+  const Cost cost =
+      collective_cost(rates, {CollectiveKind::all_reduce, CommId(0), DType::f32, 1'000'000, 0}, first_ranks(8));
   EXPECT_EQ(cost.how, "measured");
   EXPECT_NEAR(cost.time.value(), 1e-5 + 4e-5, 1e-15);
-  EXPECT_EQ(collective_cost(rates, {CollectiveKind::all_reduce, CommId(0), DType::f32, 2048, 0}, ranks(4)).how,
+  EXPECT_EQ(collective_cost(rates, {CollectiveKind::all_reduce, CommId(0), DType::f32, 2048, 0}, first_ranks(4)).how,
             "NCCL ring LL")
       << "of other ranks it knows how NCCL chooses";
 }
@@ -110,8 +111,8 @@ TEST(ModelMachine, CommittedDescriptionsArePredictedWithTheirStatedErrors) {
       std::vector<double> errors;
       for (const SizeTime& p : c.points) {
         const auto bytes = static_cast<std::int64_t>(p.bytes);
-        const Cost cost =
-            collective_cost(rates, {rates.collectives[0].kind, CommId(0), DType::f8e4m3, bytes, 0}, ranks(c.ranks));
+        const Cost cost = collective_cost(rates, {rates.collectives[0].kind, CommId(0), DType::f8e4m3, bytes, 0},
+                                          first_ranks(c.ranks));
         EXPECT_GT(cost.time, Seconds(0));
         errors.push_back(std::fabs(cost.time.value() - p.seconds) / p.seconds);
       }

@@ -131,7 +131,7 @@ struct Spans {
   double makespan = 0;
 };
 
-Spans play(const Program& program) {
+Spans play_pipeline(const Program& program) {
   const auto backend = open_model(model::Rates{});
   const Timings timings = backend->prepare({program}, Data::random, 1)->run(0, {});
   Spans spans{0, timings.step().value()};
@@ -145,7 +145,7 @@ TEST(ModelPipeline, TwoStagesByHand) {
   // Stage 0: F F, stage 1: F B F B from 1 on; stage 0's backward steps can begin at 4 and 7. 3 (m + p - 1) = 9.
   const Program program = pipeline(2, 2, one_f_one_b);
   EXPECT_TRUE(check(program).empty());
-  EXPECT_EQ(play(program).makespan, 9);
+  EXPECT_EQ(play_pipeline(program).makespan, 9);
 }
 
 TEST(ModelPipeline, IndependentVectorsExactly) {
@@ -155,7 +155,7 @@ TEST(ModelPipeline, IndependentVectorsExactly) {
     for (const auto& [name, order] :
          {std::pair<std::string, Order>{"gpipe", gpipe}, {"f1b", one_f_one_b}, {"zbh1", zb_h1}, {"zbh2", zb_h2}}) {
       SCOPED_TRACE(name + " p=" + std::to_string(p) + " m=" + std::to_string(m));
-      const Spans spans = play(pipeline(p, m, order));
+      const Spans spans = play_pipeline(pipeline(p, m, order));
       EXPECT_EQ(spans.longest, std::stod(row.at(name + "_span")));
       EXPECT_EQ(spans.makespan, std::stod(row.at(name + "_makespan")));
     }
@@ -180,7 +180,7 @@ TEST(ModelPipeline, PublishedBubbleRatesToFourDecimals) {
     const double ideal = row.microbatches * (c.forward + c.input + c.weight);
     for (const auto& [order, published] :
          {std::pair<Order, double>{one_f_one_b, row.f1b}, {zb_h1, row.zbh1}, {zb_h2, row.zbh2}}) {
-      const double longest = play(pipeline(8, row.microbatches, order, c)).longest;
+      const double longest = play_pipeline(pipeline(8, row.microbatches, order, c)).longest;
       EXPECT_NEAR((longest - ideal) / longest, published, 5.01e-5) << c.forward << " m=" << row.microbatches;
     }
   }

@@ -19,7 +19,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 // Two lines: 10 us + bytes / 10 GB/s, and from 64 KiB on 15 us + bytes / 40 GB/s.
-Machine example() {
+Machine example_machine() {
   CollectiveCost cost{
       .collective = "all_reduce", .dtype = "f32", .op = "sum", .ranks = 8, .in_place = false, .origin = "run"};
   cost.segments = {{0, {10e-6, {9e-6, 11e-6}}, {1e-10, {}}}, {65536, {15e-6, {}}, {2.5e-11, {2.4e-11, 2.6e-11}}}};
@@ -45,7 +45,7 @@ Machine example() {
   return machine;
 }
 
-json example_json() { return json::parse(machine_json(example())); }
+json example_json() { return json::parse(machine_json(example_machine())); }
 
 std::string refusal(const std::function<void(json&)>& change) {
   json document = example_json();
@@ -60,7 +60,7 @@ std::string refusal(const std::function<void(json&)>& change) {
 }
 
 TEST(Machine, IsReadAsItWasWritten) {
-  const Machine before = example();
+  const Machine before = example_machine();
   const Machine after = parse_machine(machine_json(before));
   EXPECT_EQ(machine_json(after), machine_json(before));
   ASSERT_EQ(after.collectives.size(), 1U);
@@ -82,13 +82,13 @@ TEST(Machine, AGemmRateMayBeOfOneShape) {
   for (const char* none : {"gemm_f32@", "gemm_f32@mlp:gpt2-small", "memory@512", "gemm_int3", ""}) {
     EXPECT_EQ(unit_of_rate(none), "") << none;
   }
-  Machine shaped = example();
+  Machine shaped = example_machine();
   shaped.rates.push_back({"gemm_f32@512x512x512", "run", {2e11, {1.9e11, 2.1e11}}});
   EXPECT_EQ(parse_machine(machine_json(shaped)).rates.back().name, "gemm_f32@512x512x512");
 }
 
 TEST(Machine, TheCostIsThatOfItsSegments) {
-  const CostFit fit = example().collectives.front().fit();
+  const CostFit fit = example_machine().collectives.front().fit();
   EXPECT_DOUBLE_EQ(fit.at(1024), 10e-6 + 1024e-10);
   EXPECT_DOUBLE_EQ(fit.at(65536), 15e-6 + 65536 * 2.5e-11);
   EXPECT_DOUBLE_EQ(fit.max_relative_error, 0.5);
@@ -164,7 +164,7 @@ TEST(Machine, ReadingIsBounded) {
 
 // The last of two would count, and which is meant nobody knows.
 TEST(Machine, AFieldStandsOnceInItsObject) {
-  const std::string text = machine_json(example());
+  const std::string text = machine_json(example_machine());
   const auto twice = [&](const std::string& field) -> std::string {
     std::string changed = text;
     changed.insert(changed.find(field), field + "null, ");

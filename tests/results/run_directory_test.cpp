@@ -30,7 +30,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const Schema& summary() {
+const Schema& summary_with_bytes() {
   static const Schema schema = summary_schema({{"bytes", ColumnType::integer, "B", "size of the collective"}});
   return schema;
 }
@@ -44,7 +44,7 @@ const json& provenance() {
 struct Case {
   std::vector<Row> samples;
   std::vector<Row> operations;
-  Row row{summary()};
+  Row row{summary_with_bytes()};
 };
 
 Case make_case(const std::string& key, std::int64_t launch = 0, std::int64_t replays = 2) {
@@ -66,7 +66,7 @@ json with_series() {
   return p;
 }
 
-std::vector<Row> series_of(const std::string& key) {
+std::vector<Row> rows_of_series(const std::string& key) {
   std::vector<Row> rows;
   for (const double time : {0.0, 0.5}) {
     rows.emplace_back(series_schema());
@@ -130,8 +130,10 @@ class RunDirectoryTest : public testing::Test {
   }
   ~RunDirectoryTest() override { fs::remove_all(base_); }
 
-  RunDirectory create() { return RunDirectory::create(path_, provenance(), summary()); }
-  RunDirectory resume(Lock lock = Lock::take) { return RunDirectory::resume(path_, provenance(), summary(), lock); }
+  RunDirectory create() { return RunDirectory::create(path_, provenance(), summary_with_bytes()); }
+  RunDirectory resume(Lock lock = Lock::take) {
+    return RunDirectory::resume(path_, provenance(), summary_with_bytes(), lock);
+  }
 
   fs::path base_;
   fs::path path_;
@@ -143,7 +145,7 @@ TEST_F(RunDirectoryTest, HoldsEveryTableFromTheStart) {
   EXPECT_TRUE(run.rows().empty());
   EXPECT_EQ(read_text(path_ / "samples.csv"), csv_header(samples_schema()));
   EXPECT_EQ(read_text(path_ / "operations.csv"), csv_header(operations_schema()));
-  EXPECT_EQ(read_text(path_ / "summary.csv"), csv_header(summary()));
+  EXPECT_EQ(read_text(path_ / "summary.csv"), csv_header(summary_with_bytes()));
   EXPECT_EQ(json::parse(read_text(path_ / "run.json")), provenance());
 }
 
@@ -154,7 +156,7 @@ TEST_F(RunDirectoryTest, CommitsACaseToAllTables) {
   EXPECT_EQ(read_text(path_ / "samples.csv"),
             csv_header(samples_schema()) + csv_line(c.samples[0]) + csv_line(c.samples[1]));
   EXPECT_EQ(read_text(path_ / "operations.csv"), csv_header(operations_schema()) + csv_line(c.operations[0]));
-  EXPECT_EQ(read_text(path_ / "summary.csv"), csv_header(summary()) + csv_line(c.row));
+  EXPECT_EQ(read_text(path_ / "summary.csv"), csv_header(summary_with_bytes()) + csv_line(c.row));
   EXPECT_TRUE(run.finished("a", 0));
   EXPECT_FALSE(run.finished("a", 1));
   EXPECT_FALSE(run.finished("b", 0));
@@ -162,7 +164,7 @@ TEST_F(RunDirectoryTest, CommitsACaseToAllTables) {
 
 TEST_F(RunDirectoryTest, CommitsACaseWithoutSamples) {
   RunDirectory run = create();
-  Row skipped(summary());
+  Row skipped(summary_with_bytes());
   skipped.set("key", "a").set("launch", std::int64_t{0}).set("status", "skipped").set("reason", "too, \"large\"");
   run.commit({}, {}, skipped);
   EXPECT_TRUE(run.finished("a", 0));
@@ -191,14 +193,14 @@ TEST_F(RunDirectoryTest, ResumesWhereItStopped) {
   EXPECT_EQ(run.rows()[0].values(), make_case("a").row.values());
   commit(run, make_case("c"));
   EXPECT_THAT(keys(run.rows()), ElementsAre("a", "b", "c"));
-  EXPECT_THAT(column(path_ / "summary.csv", summary(), "key"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(column(path_ / "summary.csv", summary_with_bytes(), "key"), ElementsAre("a", "b", "c"));
 }
 
 TEST_F(RunDirectoryTest, ARunRemembersWhenItWasResumed) {
   create();
   json later = provenance();
   later["run"]["date"] = "2026-02-03T04:05:06Z";
-  RunDirectory::resume(path_, later, summary());
+  RunDirectory::resume(path_, later, summary_with_bytes());
   const json run = json::parse(read_text(path_ / "run.json"));
   EXPECT_EQ(run.at("run"), provenance().at("run"));
   EXPECT_EQ(run.at("resumed"), json::array({later.at("run")}));
@@ -217,7 +219,7 @@ TEST_F(RunDirectoryTest, ResumeDropsACaseWithoutASummaryRowAndHalfALine) {
   EXPECT_THAT(keys(run.rows()), ElementsAre("a"));
   EXPECT_EQ(read_text(path_ / "samples.csv"), samples);
   EXPECT_THAT(column(path_ / "operations.csv", operations_schema(), "key"), ElementsAre("a"));
-  EXPECT_THAT(column(path_ / "summary.csv", summary(), "key"), ElementsAre("a"));
+  EXPECT_THAT(column(path_ / "summary.csv", summary_with_bytes(), "key"), ElementsAre("a"));
 }
 
 TEST_F(RunDirectoryTest, ResumeRefusesTablesThatItCannotRead) {
@@ -300,7 +302,7 @@ TEST_F(RunDirectoryTest, RefusesToResumeElsewhereAndNamesEveryDifference) {
   other["identity"]["cpu"].erase("cores");
   other["identity"]["driver"] = "560.1";
   other["run"]["date"] = "any";
-  const auto [kind, text] = error_of([&] { RunDirectory::resume(path_, other, summary()); });
+  const auto [kind, text] = error_of([&] { RunDirectory::resume(path_, other, summary_with_bytes()); });
   EXPECT_EQ(kind, ErrorKind::usage);
   EXPECT_EQ(text, "cannot resume the run in " + path_.string() +
                       ": cpu.cores: was 2, is absent; cpu.model: was \"a cpu\", is \"another cpu\"; driver: was "
@@ -331,7 +333,7 @@ TEST_F(RunDirectoryTest, ChildrenWriteWhileTheParentHoldsTheLock) {
   EXPECT_THAT(keys(run.rows()), ElementsAre("a", "a", "a"));
   EXPECT_TRUE(run.finished("a", 2));
   commit(run, make_case("b"));
-  EXPECT_THAT(column(path_ / "summary.csv", summary(), "launch"), ElementsAre("0", "1", "2", "0"));
+  EXPECT_THAT(column(path_ / "summary.csv", summary_with_bytes(), "launch"), ElementsAre("0", "1", "2", "0"));
   EXPECT_FALSE(json::parse(read_text(path_ / "run.json")).contains("resumed"));
 }
 
@@ -385,7 +387,7 @@ TEST_F(RunDirectoryTest, AChildKeepsTheLockWhenItsParentDies) {
 std::size_t require_whole(RunDirectory& run, std::int64_t replays) {
   const std::vector<std::string> finished = keys(run.rows());
   for (std::size_t i = 0; i < finished.size(); ++i) EXPECT_EQ(finished[i], "case " + std::to_string(i));
-  EXPECT_EQ(column(run.path() / "summary.csv", summary(), "key"), finished);
+  EXPECT_EQ(column(run.path() / "summary.csv", summary_with_bytes(), "key"), finished);
   std::vector<std::string> every_sample;
   for (const std::string& key : finished) {
     every_sample.insert(every_sample.end(), static_cast<std::size_t>(replays), key);
@@ -539,25 +541,25 @@ TEST_F(RunDirectoryTest, ADirectoryThatCannotBeWrittenIsAFailure) {
 
 TEST_F(RunDirectoryTest, WhatHappenedOverTimeIsCommittedWithItsCase) {
   {
-    RunDirectory run = RunDirectory::create(path_, with_series(), summary());
+    RunDirectory run = RunDirectory::create(path_, with_series(), summary_with_bytes());
     const Case c = make_case("a");
-    run.commit(c.samples, c.operations, c.row, series_of("a"));
+    run.commit(c.samples, c.operations, c.row, rows_of_series("a"));
   }
   // Of a case that died before its summary row was there.
   std::string torn = read_text(path_ / "series.csv");
-  for (const Row& row : series_of("b")) torn += csv_line(row);
+  for (const Row& row : rows_of_series("b")) torn += csv_line(row);
   replace_text(path_ / "series.csv", torn + "0.5,4");
-  RunDirectory run = RunDirectory::resume(path_, with_series(), summary());
+  RunDirectory run = RunDirectory::resume(path_, with_series(), summary_with_bytes());
   EXPECT_THAT(column(path_ / "series.csv", series_schema(), "key"), ElementsAre("a", "a"));
   const Case c = make_case("b");
-  run.commit(c.samples, c.operations, c.row, series_of("b"));
+  run.commit(c.samples, c.operations, c.row, rows_of_series("b"));
   EXPECT_THAT(column(path_ / "series.csv", series_schema(), "time_s"), ElementsAre("0", "0.5", "0", "0.5"));
 }
 
 TEST_F(RunDirectoryTest, OtherRunsHaveNoSeries) {
   RunDirectory run = create();
   const Case c = make_case("a");
-  EXPECT_THROW(run.commit(c.samples, c.operations, c.row, series_of("a")), std::logic_error);
+  EXPECT_THROW(run.commit(c.samples, c.operations, c.row, rows_of_series("a")), std::logic_error);
   commit(run, c);
   EXPECT_FALSE(fs::exists(path_ / "series.csv"));
 }

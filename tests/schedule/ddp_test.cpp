@@ -100,7 +100,7 @@ TEST(BucketAssignment, RefusesNoLimit) {
 
 // One layer without biases: 2 tokens, 2 wide, inner width 2, qkv 6. Ready order: down 4, mlp 4, norm 2, proj 4, qkv 12,
 // norm 2. Buckets of at least 40 bytes: {down, mlp, norm}, {proj, qkv}, {norm}.
-DdpSpec tiny() {
+DdpSpec tiny_ddp() {
   DdpSpec spec;
   spec.layers = {.model = "tiny", .count = 1, .tokens = 2, .hidden = 2, .qkv = 6, .inner = 2};
   spec.limits = {.cap = Bytes(40), .first = std::nullopt};
@@ -108,7 +108,7 @@ DdpSpec tiny() {
 }
 
 TEST(DdpProgram, WorkedExample) {
-  EXPECT_EQ(print(ddp_program(tiny())),
+  EXPECT_EQ(print(ddp_program(tiny_ddp())),
             R"(program ddp ranks=2
 lane compute role=compute priority=normal partition=auto waiting=yield
 lane comm role=comm priority=normal partition=auto waiting=yield
@@ -174,7 +174,7 @@ class all ranks={0..1}
 TEST(DdpProgram, NeedsEveryEdgeAndNoOther) {
   for (const std::int64_t cap : {1, 40, 1000}) {
     for (const bool biased : {false, true}) {
-      DdpSpec spec = tiny();
+      DdpSpec spec = tiny_ddp();
       spec.layers.count = 3;
       spec.layers.biased = biased;
       spec.limits.cap = Bytes(cap);
@@ -189,7 +189,7 @@ TEST(DdpProgram, NeedsEveryEdgeAndNoOther) {
 
 // In a window of several steps the optimizer's waits keep the next backward pass from gradients that are being reduced.
 TEST(DdpProgram, StepsInAWindowNeedNoFurtherEdge) {
-  DdpSpec spec = tiny();
+  DdpSpec spec = tiny_ddp();
   spec.repeats = 3;
   const Program program = ddp_program(spec);
   expect_sound(program, "window");
@@ -198,11 +198,11 @@ TEST(DdpProgram, StepsInAWindowNeedNoFurtherEdge) {
 
 TEST(DdpProgram, EveryArmIsSound) {
   for (const auto& [arm, text] : EnumNames<Arm>::table)
-    expect_sound(project(ddp_program(tiny()), arm), std::string(text));
+    expect_sound(project(ddp_program(tiny_ddp()), arm), std::string(text));
 }
 
 TEST(DdpProgram, AGivenBackwardPassIsSharedByFlops) {
-  DdpSpec spec = tiny();
+  DdpSpec spec = tiny_ddp();
   spec.backward = Seconds(8);
   const Program program = ddp_program(spec);
   double total = 0;

@@ -11,10 +11,12 @@
 #include "program/print.hpp"
 #include "schedule/soundness.hpp"
 #include "support/errors.hpp"
+#include "support/sample_programs.hpp"
 
 namespace ovl {
 namespace {
 
+using sample::count_of;
 using test::error_text;
 using testing::ElementsAre;
 
@@ -24,13 +26,6 @@ FsdpSpec tiny(std::int64_t prefetch) {
   spec.layers = {.model = "tiny", .count = 4, .tokens = 2, .hidden = 2, .qkv = 6, .inner = 2};
   spec.prefetch = prefetch;
   return spec;
-}
-
-std::int64_t count_of(const Program& program, std::string_view buffer) {
-  for (const Buffer& b : program.buffers) {
-    if (b.name == buffer) return b.count;
-  }
-  return -1;
 }
 
 // "F0" a forward pass's first GEMM of layer 0's slot, in issue order: gathers and what waits for them.

@@ -13,10 +13,12 @@
 #include "program/print.hpp"
 #include "schedule/soundness.hpp"
 #include "support/errors.hpp"
+#include "support/sample_programs.hpp"
 
 namespace ovl {
 namespace {
 
+using sample::count_of;
 using test::error_text;
 using S = PipelineSchedule;
 
@@ -129,13 +131,6 @@ PipelineSpec tiny(S schedule, int p, int m, int v = 1) {
   spec.shape = {schedule, p, m, v};
   spec.layers = {.model = "tiny", .count = 2LL * p * v, .tokens = 2, .hidden = 2, .qkv = 6, .inner = 4};
   return spec;
-}
-
-std::int64_t count_of(const Program& program, std::string_view buffer) {
-  for (const Buffer& b : program.buffers) {
-    if (b.name == buffer) return b.count;
-  }
-  return -1;
 }
 
 std::vector<std::string> body(const Program& program, std::size_t stage) {

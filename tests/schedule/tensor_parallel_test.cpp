@@ -16,7 +16,7 @@ namespace {
 
 using test::error_text;
 
-TensorParallelSpec tiny() {
+TensorParallelSpec tiny_tensor_parallel() {
   TensorParallelSpec spec;
   spec.layers = {.model = "tiny", .count = 1, .tokens = 4, .hidden = 2, .qkv = 8, .inner = 4};
   return spec;
@@ -31,14 +31,14 @@ std::vector<std::string> body(const Program& program) {
 // 4 tokens, 2 wide: of qkv's 8 columns each of two ranks has 4, of proj's 2 rows one, of the inner width 4 two. Each
 // pair's output, 4 × 2, is reduced before the next pair begins.
 TEST(TensorParallelProgram, WorkedExample) {
-  EXPECT_EQ(body(tensor_parallel_program(tiny())),
+  EXPECT_EQ(body(tensor_parallel_program(tiny_tensor_parallel())),
             (std::vector<std::string>{"gemm 4x4x2 f32", "gemm 4x2x1 f32", "record e0", "wait e0",
                                       "all_reduce 32 f32 comm=0", "record e1", "wait e1", "gemm 4x2x2 f32",
                                       "gemm 4x2x2 f32", "record e2", "wait e2", "all_reduce 32 f32 comm=0"}));
 }
 
 TEST(TensorParallelProgram, SequenceModeScattersAndGathers) {
-  TensorParallelSpec spec = tiny();
+  TensorParallelSpec spec = tiny_tensor_parallel();
   spec.mode = TensorParallelMode::sequence;
   const auto text = body(tensor_parallel_program(spec));
   EXPECT_EQ(text[4], "reduce_scatter 32 f32 comm=0");
@@ -47,7 +47,7 @@ TEST(TensorParallelProgram, SequenceModeScattersAndGathers) {
 
 // With tiles the next pair's first tile waits for the first reduction alone.
 TEST(TensorParallelProgram, TilesBeginOnTheFirstPart) {
-  TensorParallelSpec spec = tiny();
+  TensorParallelSpec spec = tiny_tensor_parallel();
   spec.tiles = 2;
   EXPECT_EQ(body(tensor_parallel_program(spec)), (std::vector<std::string>{"gemm 2x4x2 f32",
                                                                            "gemm 2x2x1 f32",
@@ -79,7 +79,7 @@ TEST(TensorParallelProgram, NeedsEveryEdgeAndNoOther) {
   for (const auto& [mode, mode_text] : EnumNames<TensorParallelMode>::table) {
     for (const int tiles : {1, 2, 4}) {
       for (const int ranks : {1, 2, 4}) {
-        TensorParallelSpec spec = tiny();
+        TensorParallelSpec spec = tiny_tensor_parallel();
         spec.layers = {.model = "tiny", .count = 2, .tokens = 16, .hidden = 4, .qkv = 12, .inner = 8, .gated = true};
         spec.mode = mode;
         spec.tiles = tiles;
@@ -98,7 +98,7 @@ TEST(TensorParallelProgram, NeedsEveryEdgeAndNoOther) {
 }
 
 TEST(TensorParallelProgram, SaysWhatDoesNotDivide) {
-  TensorParallelSpec spec = tiny();
+  TensorParallelSpec spec = tiny_tensor_parallel();
   spec.ranks = 3;
   EXPECT_EQ(error_text([&] { (void)tensor_parallel_program(spec); }),
             "8 columns of qkv do not divide by 3 ranks: all parts are equal; type another --ranks, or another --scale");
@@ -156,7 +156,7 @@ TEST(TensorParallelWhatIf, RefusesNothing) {
 // ---- several passes in one window ----------------------------------------------------------------------------------
 
 TEST(TensorParallelProgram, ASecondPassBeginsWhenTheFirstHasEnded) {
-  TensorParallelSpec spec = tiny();
+  TensorParallelSpec spec = tiny_tensor_parallel();
   spec.layers.count = 3;
   spec.tiles = 2;
   const Program one = tensor_parallel_program(spec);

@@ -9,10 +9,12 @@
 #include "base/error.hpp"
 #include "schedule/soundness.hpp"
 #include "support/errors.hpp"
+#include "support/sample_programs.hpp"
 
 namespace ovl {
 namespace {
 
+using sample::count_of;
 using test::error_text;
 using S = PipelineSchedule;
 using testing::ElementsAre;
@@ -49,13 +51,6 @@ std::vector<std::string> collectives(const Program& program, const std::string& 
     all.push_back(std::string(name(c->kind)) + " " + std::to_string(c->count));
   }
   return all;
-}
-
-std::int64_t count_of(const Program& program, std::string_view buffer) {
-  for (const Buffer& b : program.buffers) {
-    if (b.name == buffer) return b.count;
-  }
-  return -1;
 }
 
 // rank = (stage · data + replica) · tensor + part.

@@ -139,4 +139,11 @@ Program contended(const Work& aggressor, const Work& victim) {
 
 std::vector<Program> all() { return {pair(), ddp(), pipeline(), mesh()}; }
 
+std::int64_t count_of(const Program& program, std::string_view buffer) {
+  for (const Buffer& b : program.buffers) {
+    if (b.name == buffer) return b.count;
+  }
+  return -1;
+}
+
 }  // namespace ovl::sample

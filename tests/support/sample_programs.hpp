@@ -3,6 +3,8 @@
 // Small programs of every shape that schedules have, correct and with no edge too many: deleting any one is an error.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "program/program.hpp"
@@ -30,5 +32,8 @@ inline constexpr Bytes contended_bytes{64};  // of either array of a stream
 
 // All of the above but the last.
 std::vector<Program> all();
+
+// Elements of the buffer of this name; -1: there is none.
+std::int64_t count_of(const Program& program, std::string_view buffer);
 
 }  // namespace ovl::sample

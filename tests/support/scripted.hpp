@@ -17,6 +17,11 @@
 
 namespace ovl::test {
 
+class StillClock final : public Clock {
+ public:
+  [[nodiscard]] Seconds now() override { return Seconds(0); }
+};
+
 // Advances only when told to; the scripted backend tells it for every replay.
 class ScriptedClock final : public Clock {
  public:

@@ -22,10 +22,6 @@ std::string problem_of(const char* call) {
   return problem;
 }
 
-std::string version_text(int cuda) {  // 12040: CUDA 12.4
-  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
-}
-
 constexpr const char* smaller = "use smaller sizes, fewer buffer copies or fewer ranks, or end what else holds the GPU";
 constexpr const char* new_process = "the device is lost to this process: start a new one";
 constexpr const char* ask_nccl = "type NCCL_DEBUG=INFO before the command to see what NCCL says";
@@ -43,13 +39,6 @@ std::string words_of(CUresult status) {
   if (driver().error_text != nullptr) driver().error_text(status, &text);
   const std::string code = name != nullptr ? std::string(name) : "CUresult " + std::to_string(static_cast<int>(status));
   return text != nullptr ? std::string(text) + " (" + code + ")" : code;
-}
-
-int driver_version() {
-  int version = 0;
-  const cudaError_t status = cudaDriverGetVersion(&version);
-  forgive(status);
-  return status == cudaSuccess ? version : 0;
 }
 
 std::string driver_advice() {
@@ -218,6 +207,15 @@ void forgive(cudaError_t status) noexcept {
 void forgive(ncclResult_t status) noexcept {
   if (status != ncclSuccess) forget_last_error();
 }
+
+int driver_version() {
+  int version = 0;
+  const cudaError_t status = cudaDriverGetVersion(&version);
+  forgive(status);
+  return status == cudaSuccess ? version : 0;
+}
+
+std::string version_text(int cuda) { return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10); }
 
 RankScope::RankScope(Rank rank) : before_(current_rank) { current_rank = rank; }
 RankScope::~RankScope() { current_rank = before_; }

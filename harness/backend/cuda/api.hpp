@@ -9,7 +9,10 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <string>
+
 #include "base/ids.hpp"
+#include "kernels/cuda/launch.hpp"
 
 namespace ovl::cuda {
 
@@ -19,6 +22,9 @@ void check(cudaError_t status, const char* call);
 void check(CUresult status, const char* call);
 void check(cublasStatus_t status, const char* call);
 void check(ncclResult_t status, const char* call);
+
+// Of a launch of our kernels, whose header names no vendor type.
+inline void launched(kernels::Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
 
 // For destructors: a release that fails is told on stderr once, since nothing can be thrown there.
 void release(cudaError_t status, const char* call) noexcept;
@@ -32,6 +38,10 @@ void forgive(ncclResult_t status) noexcept;
 
 // Whether the process cannot use its device any more after this: the next command belongs in a new process.
 bool ends_context(cudaError_t status);
+
+// The newest CUDA that the driver serves, as CUDA counts (12040 is 12.4); 0 without a driver.
+int driver_version();
+std::string version_text(int cuda);
 
 // While it lives, failures on this thread name the rank.
 class RankScope {

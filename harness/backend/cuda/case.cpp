@@ -21,8 +21,6 @@ std::uint64_t seed_of(std::uint64_t seed, BufferId buffer, Rank rank, int copy) 
   return mixed;
 }
 
-void launched(kernels::Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
-
 std::string asked_ctas(const Program& program) {
   std::set<int> asked;
   for (const Communicator& comm : program.communicators) asked.insert(comm.channels);

@@ -74,7 +74,7 @@ struct ConfiguredCalls {
 };
 
 template <class Function>
-void fetch(const char* name, Function& function) {
+void fetch_loaded(const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
@@ -82,11 +82,11 @@ const ConfiguredCalls& configured_calls() {
   static const ConfiguredCalls found = [] {
     ConfiguredCalls calls;
     if (nccl_version() < NCCL_VERSION(2, 31, 0)) return calls;
-    fetch("ncclAllReduceConfig", calls.all_reduce);
-    fetch("ncclAllGatherConfig", calls.all_gather);
-    fetch("ncclReduceScatterConfig", calls.reduce_scatter);
-    fetch("ncclBroadcastConfig", calls.broadcast);
-    fetch("ncclAlltoAllConfig", calls.all_to_all);
+    fetch_loaded("ncclAllReduceConfig", calls.all_reduce);
+    fetch_loaded("ncclAllGatherConfig", calls.all_gather);
+    fetch_loaded("ncclReduceScatterConfig", calls.reduce_scatter);
+    fetch_loaded("ncclBroadcastConfig", calls.broadcast);
+    fetch_loaded("ncclAlltoAllConfig", calls.all_to_all);
     return calls;
   }();
   return found;

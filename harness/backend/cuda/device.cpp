@@ -12,15 +12,6 @@
 namespace ovl::cuda {
 namespace {
 
-std::string version_text(int cuda) { return fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10); }
-
-int driver_version() {
-  int version = 0;
-  const cudaError_t status = cudaDriverGetVersion(&version);
-  forgive(status);
-  return status == cudaSuccess ? version : 0;
-}
-
 std::string reason_of(cudaError_t status) {
   const std::string name = cudaGetErrorName(status);
   switch (status) {

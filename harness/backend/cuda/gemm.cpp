@@ -72,18 +72,18 @@ Layout make_layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns)
 }
 
 // cuBLASLt is column-major, so it is given cᵀ = bᵀ · aᵀ: our b is its first operand, and no matrix is moved.
-struct Operation {
+struct Matmul {
   Descriptor descriptor;
   Layout first;   // b
   Layout second;  // a
   Layout result;  // c
 };
 
-Operation make_operation(const GemmShape& s) {
+Matmul make_matmul(const GemmShape& s) {
   const Types types = types_of(s.dtype);
   cublasLtMatmulDesc_t descriptor = nullptr;
   check(cublasLtMatmulDescCreate(&descriptor, types.compute, types.scale), "cublasLtMatmulDescCreate");
-  Operation op;
+  Matmul op;
   op.descriptor.reset(descriptor);
   // Stored n×k, b is column-major k×n and transposed on the way in.
   const bool transposed = s.dtype == DType::f8e4m3;
@@ -117,7 +117,7 @@ bool splits_k(const cublasLtMatmulAlgo_t& algorithm) {
 // Those that keep bits equal and fit the workspace, the fastest by the heuristic's estimate first; never empty.
 std::vector<cublasLtMatmulHeuristicResult_t> candidates(const BlasHandle& blas, const Device& device,
                                                         const GemmShape& shape) {
-  const Operation op = make_operation(shape);
+  const Matmul op = make_matmul(shape);
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   const Preference preference(made);
@@ -238,7 +238,7 @@ double waves_of(const BlasHandle& blas, const Device& device, const GemmShape& s
 struct GemmPlan::Handles {
   cublasLtHandle_t blas = nullptr;
   GemmShape shape;
-  Operation op;
+  Matmul op;
   cublasLtMatmulAlgo_t algorithm = {};
   std::size_t workspace = 0;
 };
@@ -248,7 +248,7 @@ GemmPlan::GemmPlan(const BlasHandle& blas, const GemmShape& shape, const Algorit
   Handles& h = *handles_;
   h.blas = blas.get();
   h.shape = shape;
-  h.op = make_operation(shape);
+  h.op = make_matmul(shape);
   h.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   cublasLtMatmulHeuristicResult_t result = {};
   const cublasStatus_t status =

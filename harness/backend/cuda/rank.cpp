@@ -14,8 +14,6 @@ constexpr Bytes align_bytes{256};
 
 Bytes evict_bytes(const Device& device) { return std::max(device.l2 * 2, align_bytes); }
 
-void launched(kernels::Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
-
 int priority_of(const Device& device, Priority priority) {
   return priority == Priority::high ? device.greatest_priority : device.least_priority;
 }

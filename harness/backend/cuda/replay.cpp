@@ -25,8 +25,6 @@ constexpr auto no_limit = std::numeric_limits<std::uint64_t>::max();
 
 Error aborted() { return failure("the replay was aborted", "it was told to stop before all lanes had finished"); }
 
-void launched(kernels::Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
-
 // Not ready is no error.
 bool complete(cudaEvent_t event) {
   const cudaError_t status = cudaEventQuery(event);

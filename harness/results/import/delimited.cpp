@@ -12,7 +12,6 @@
 namespace ovl {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
 constexpr std::size_t most_columns = 64;
 
 enum class Field { bytes, seconds, rank, sample, collective, dtype, op, ranks, in_place, wrong, algbw, busbw };
@@ -133,9 +132,9 @@ struct Shape {
   }
 };
 
-class Reader {
+class DelimitedReader {
  public:
-  Reader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints) {}
+  DelimitedReader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints) {}
 
   Imported read() {
     std::array<std::string_view, most_columns> storage;
@@ -342,6 +341,6 @@ bool looks_delimited(std::string_view text) {
   return false;
 }
 
-Imported read_delimited(std::string_view text, const ImportHints& hints) { return Reader(text, hints).read(); }
+Imported read_delimited(std::string_view text, const ImportHints& hints) { return DelimitedReader(text, hints).read(); }
 
 }  // namespace ovl

@@ -14,8 +14,6 @@
 namespace ovl {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
-
 // An object or an array of objects. A Python dictionary has other quotes, a launcher's label no brace.
 bool looks_json(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);

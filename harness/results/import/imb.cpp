@@ -11,13 +11,11 @@
 namespace ovl {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
-
 using Tokens = std::span<const std::string_view>;
 
-class Reader {
+class ImbReader {
  public:
-  Reader(std::string_view text, const ImportHints& hints)
+  ImbReader(std::string_view text, const ImportHints& hints)
       : lines_(text), hints_(hints), rows_(result_), ranks_(hints.ranks) {}
 
   Imported read() {
@@ -159,6 +157,6 @@ class Reader {
 
 }  // namespace
 
-Imported read_imb(std::string_view text, const ImportHints& hints) { return Reader(text, hints).read(); }
+Imported read_imb(std::string_view text, const ImportHints& hints) { return ImbReader(text, hints).read(); }
 
 }  // namespace ovl

@@ -97,6 +97,10 @@ std::string_view known_collective(std::string_view word);
 // NaN: not known for this collective, or for an unknown number of ranks.
 double known_bus_factor(std::string_view collective, int ranks);
 
+// What the readers share.
+inline constexpr std::size_t npos = std::string_view::npos;
+inline constexpr double giga = 1e9;  // GB/s are printed
+
 // Lines of a text without their ends. Colours and other escapes of a terminal are taken out.
 class Lines {
  public:

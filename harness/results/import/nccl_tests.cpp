@@ -10,8 +10,6 @@
 namespace ovl {
 namespace {
 
-constexpr double unknown = ImportedRow::unknown;
-constexpr double giga = 1e9;
 constexpr double half_digit = 0.0051;  // GB/s: bandwidths are printed with two decimals
 
 constexpr std::string_view dtypes[] = {"float", "half",  "bfloat16", "double",  "f8e4m3",  "f8e5m2", "fp8_e4m3",
@@ -72,7 +70,7 @@ struct Columns {
 
 // N/A: a NaN.
 using Value = Decimal;
-constexpr Value not_available{.value = unknown};
+constexpr Value not_available{.value = ImportedRow::unknown};
 
 constexpr std::size_t most_values = 32;  // two groups of up to 16 columns
 
@@ -103,9 +101,9 @@ struct Told {
   }
 };
 
-class Reader {
+class NcclTestsReader {
  public:
-  Reader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints) {
+  NcclTestsReader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints) {
     // Half as many bytes a row as any has: what is not touched costs nothing, and growing would copy it all.
     if (text.size() > 1U << 20U) result_.rows.reserve(text.size() / 64);
   }
@@ -360,7 +358,7 @@ class Reader {
     } else if (!(time.value > 0)) {
       out.status = std::isnan(time.value) || time.value < 0 ? RowStatus::unreadable : RowStatus::skipped;
       out.reason = time.value < 0 ? "its time is negative" : "no time: N/A, or below the resolution of the print";
-      out.seconds = unknown;
+      out.seconds = ImportedRow::unknown;
     } else if (*row.bytes == 0) {
       if (out.status == RowStatus::ok) skip(out, "size 0: nothing is sent");
     }
@@ -652,7 +650,7 @@ class Reader {
       row.collective = collective;
       row.ranks = ranks;
       if (ranks == 1) {
-        row.bus_bandwidth = unknown;
+        row.bus_bandwidth = ImportedRow::unknown;
         one_rank(row.line);
         if (row.status == RowStatus::ok) skip(row, "one rank: no communication is measured");
       }
@@ -676,9 +674,10 @@ class Reader {
         }
         continue;
       }
-      if (std::isnan(printed) || printed < giga) row.algorithm_bandwidth = *row.bytes == 0 ? unknown : computed;
+      if (std::isnan(printed) || printed < giga)
+        row.algorithm_bandwidth = *row.bytes == 0 ? ImportedRow::unknown : computed;
       if (ranks != 1 && row.bus_bandwidth < giga) {
-        row.bus_bandwidth = *row.bytes == 0 ? unknown : row.algorithm_bandwidth * factor;
+        row.bus_bandwidth = *row.bytes == 0 ? ImportedRow::unknown : row.algorithm_bandwidth * factor;
       }
     }
     tell(one_rank, "one rank: no communication is measured, its bus bandwidth is unknown and not 0");
@@ -810,6 +809,8 @@ class Reader {
 
 }  // namespace
 
-Imported read_nccl_tests(std::string_view text, const ImportHints& hints) { return Reader(text, hints).read(); }
+Imported read_nccl_tests(std::string_view text, const ImportHints& hints) {
+  return NcclTestsReader(text, hints).read();
+}
 
 }  // namespace ovl

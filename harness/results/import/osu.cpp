@@ -11,8 +11,6 @@
 namespace ovl {
 namespace {
 
-constexpr std::size_t npos = std::string_view::npos;
-
 // Column names have single blanks inside and stand two or more apart.
 std::vector<std::string_view> column_names(std::string_view text) {
   std::vector<std::string_view> names;
@@ -29,9 +27,9 @@ std::vector<std::string_view> column_names(std::string_view text) {
   return names;
 }
 
-class Reader {
+class OsuReader {
  public:
-  Reader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints), rows_(result_) {}
+  OsuReader(std::string_view text, const ImportHints& hints) : lines_(text), hints_(hints), rows_(result_) {}
 
   Imported read() {
     std::array<std::string_view, 24> storage;
@@ -172,6 +170,6 @@ class Reader {
 
 }  // namespace
 
-Imported read_osu(std::string_view text, const ImportHints& hints) { return Reader(text, hints).read(); }
+Imported read_osu(std::string_view text, const ImportHints& hints) { return OsuReader(text, hints).read(); }
 
 }  // namespace ovl

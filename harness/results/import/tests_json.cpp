@@ -13,9 +13,6 @@ namespace {
 using nlohmann::json;
 using Event = json::parse_event_t;
 
-constexpr double unknown = ImportedRow::unknown;
-constexpr double giga = 1e9;
-
 // Walks a text and counts its lines for whoever holds the counter.
 class CountingIterator {
  public:
@@ -42,10 +39,10 @@ class CountingIterator {
 // Numbers may stand in quotes; "nan", null, "N/A" and an absent key are unknown.
 double number(const json& object, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end()) return unknown;
+  if (found == object.end()) return ImportedRow::unknown;
   if (found->is_number()) return found->get<double>();
-  if (!found->is_string()) return unknown;
-  return parse_decimal(found->get_ref<const std::string&>()).value_or(unknown);
+  if (!found->is_string()) return ImportedRow::unknown;
+  return parse_decimal(found->get_ref<const std::string&>()).value_or(ImportedRow::unknown);
 }
 
 std::int64_t whole(const json& object, const char* key, std::int64_t otherwise) {
@@ -60,9 +57,9 @@ std::string_view text_of(const json& object, const char* key) {
   return is_word(text) ? text : std::string_view();
 }
 
-class Reader {
+class TestsJsonReader {
  public:
-  explicit Reader(const ImportHints& hints) : ranks_(hints.ranks), hints_(hints) {}
+  explicit TestsJsonReader(const ImportHints& hints) : ranks_(hints.ranks), hints_(hints) {}
 
   void read(std::string_view text, std::int64_t first_line) {
     line_ = first_line;
@@ -83,7 +80,7 @@ class Reader {
       if (row.ranks == 0) row.ranks = ranks_;
       const double factor = known_bus_factor(row.collective, row.ranks);
       if (row.ranks == 1) {
-        row.bus_bandwidth = unknown;
+        row.bus_bandwidth = ImportedRow::unknown;
         if (row.status == RowStatus::ok) {
           row.status = RowStatus::skipped;
           row.reason = "one rank: no communication is measured";
@@ -232,7 +229,7 @@ class Reader {
     } else if (*row.bytes == 0) {
       row.status = RowStatus::skipped;
       row.reason = "size 0: nothing is sent";
-      row.algorithm_bandwidth = row.bus_bandwidth = unknown;
+      row.algorithm_bandwidth = row.bus_bandwidth = ImportedRow::unknown;
     } else if (std::isnan(row.algorithm_bandwidth)) {
       row.algorithm_bandwidth = static_cast<double>(*row.bytes) / row.seconds;
     }
@@ -262,7 +259,7 @@ bool is_whole_record(std::string_view line) {
 }  // namespace
 
 Imported read_tests_json(std::string_view text, const ImportHints& hints) {
-  Reader reader(hints);
+  TestsJsonReader reader(hints);
   std::string_view first;
   std::string_view second;
   Lines probe(text);

@@ -6,21 +6,19 @@
 
 #include <cmath>
 
+#include "results/import/says.hpp"
 #include "results/import/sha256.hpp"
 
 namespace ovl {
 namespace {
 
+using test::says;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
-
-auto says(std::int64_t line, const std::string& text) {
-  return testing::AllOf(Field(&ImportWarning::line, line), Field(&ImportWarning::text, HasSubstr(text)));
-}
 
 Imported read(std::string_view text, const ImportHints& hints = {}) {
   return import_text(text, ForeignFormat::automatic, hints);
