@@ -279,7 +279,7 @@ class Session {
             .cores = options_.cores,
             .transport = options_.transport,
             .machine = options_.machine,
-            .node_ranks = options_.node_ranks,
+            .units = options_.units,
             .skew = options_.skew,
             .seed = static_cast<std::uint64_t>(options_.measure.seed)};
   }

@@ -60,7 +60,7 @@ Index Graph::flow(double duration, std::span<const Index> operations, std::span<
   members_.insert(members_.end(), operations.begin(), operations.end());
   members_begin_.push_back(static_cast<Index>(members_.size()));
   for (const Share& share : shares) {
-    require(share.amount >= 0 && share.amount <= full, "a flow takes no more than a resource has");
+    require(share.amount >= 0 && std::isfinite(share.amount), "a flow takes a part of a resource");
     require(share.slowdown >= 1, "a signal slows");
     if (share.amount > 0 || share.slowdown > 1) shares_.push_back(share);
   }

@@ -32,7 +32,8 @@ namespace ovl::model {
 
 using Index = std::int32_t;
 
-// The part of a resource that a flow takes at rate 1; or, of a signal, 1 to give it and 0 to hear it.
+// The part of a resource that a flow takes at rate 1 (above 1 it never has that rate); or, of a signal, 1 to give it
+// and 0 to hear it.
 struct Share {
   Index resource = 0;
   double amount = 0;
