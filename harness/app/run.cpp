@@ -615,6 +615,7 @@ class Session {
       return;
     }
     print_out(bench_.table ? bench_.table(rows_) : table_text(rows_));
+    if (const std::string text = exposed_text(rows_); !text.empty()) print_out("\n" + text);
     if (whole) {
       if (bench_.series) print_out("\n" + cost_table(fits(), directory_.has_value()));
       if (bench_.sweep) print_choices();

@@ -15,6 +15,7 @@
 #include "backend/distributed.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "measure/exposed_causes.hpp"
 #include "measure/step_costs.hpp"
 #include "measure/verify.hpp"
 #include "program/check.hpp"
@@ -624,6 +625,11 @@ void Runner::instrument(const CaseSpec& spec, Ready& ready, CaseResult& result) 
         with.push_back(timings.step().value());
         if (spec.by_operation) costs.push_back(step_costs(result.program, timings, result.summary.tuning.repeats));
         orders.push_back(timings.launch_order);
+        if (timings.exposed) {
+          const Summary& s = result.summary;
+          result.summary.exposed = exposed_lines(result.program, *timings.exposed, s.times.step - s.times.compute,
+                                                 s.times.step, static_cast<double>(s.tuning.repeats));
+        }
         without.push_back(replay(*ready.prepared, a, ready.arms[a], i).step().value());
       } else {
         isolated.push_back(timings);

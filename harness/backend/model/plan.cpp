@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "backend/model/costs.hpp"
+#include "backend/model/exposure.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "program/alike.hpp"
@@ -566,7 +567,10 @@ Plan::Plan(const Program& program, const Rates& rates, bool live)
 
 Timings Plan::play(Recording recording) {
   Engine& engine = *engine_;
+  std::vector<RateChange> changes;
+  engine.note(recording == Recording::operations ? &changes : nullptr);
   engine.play();
+  engine.note(nullptr);
   Timings timings;
   timings.start_source = "model";
   timings.ranks.resize(static_cast<std::size_t>(ranks_));
@@ -598,6 +602,12 @@ Timings Plan::play(Recording recording) {
                          : first[Role::communication] < first[Role::compute] ? "comm_first"
                                                                              : "compute_first";
   if (recording == Recording::spans) return timings;
+  std::vector<ExplainedPlayer> explained;
+  for (std::size_t p = 0; p < players_.size(); ++p) {
+    ExplainedPlayer& player = explained.emplace_back(players_[p].members.front());
+    for (const Played& o : operations_[p]) player.operations.push_back({o.id, o.role, o.operation});
+  }
+  timings.exposed = exposed_time(engine, changes, explained);
   for (std::size_t p = 0; p < players_.size(); ++p) {
     for (const Rank rank : players_[p].members) {
       for (const Played& o : operations_[p]) {
