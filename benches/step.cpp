@@ -2,9 +2,10 @@
 //
 // Of one training step, cut over tensor, pipeline and data parallel ranks: what does each way of cutting leave exposed?
 //
-// Varies: the parts of a layer, the stages, the replicas, what replicas share, buckets, schedule and microbatches, the
-// layers; placement, waiting, channels, dtype. Held: ranks are numbered tensor first, then data, then stages; one
-// window is one step. What would prove the harness wrong: a way that does not cut the step exposing anything.
+// Varies: the parts of a layer, the stages, the replicas, what replicas share, buckets, prefetch depth, schedule and
+// microbatches, the layers; placement, waiting, channels, dtype. Held: ranks are numbered tensor first, then data, then
+// stages; one window is one step. What would prove the harness wrong: a way that does not cut the step exposing
+// anything.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ using namespace ovl;
 
 // What a user typed for one case, as typed: names and key are made of it.
 struct Asked {
-  std::string layers, scale, tensor, stages, microbatches, chunks, schedule, mode, bucket, dtype, placement, waiting,
-      channels, buffers;
+  std::string layers, scale, tensor, stages, microbatches, chunks, schedule, mode, bucket, prefetch, dtype, placement,
+      waiting, channels, buffers;
 };
 
 std::vector<Asked> product(const AxisValues& axes) {
@@ -45,6 +46,7 @@ std::vector<Asked> product(const AxisValues& axes) {
   multiply("microbatches", &Asked::microbatches);
   multiply("mode", &Asked::mode);
   multiply("bucket", &Asked::bucket);
+  multiply("prefetch", &Asked::prefetch);
   multiply("tensor", &Asked::tensor);
   multiply("stages", &Asked::stages);
   return all;
@@ -105,6 +107,8 @@ CaseSpec make_case(const Asked& asked, const CaseContext& context) {
   step.mode = parse_enum<DataParallelMode>(asked.mode);
   const std::string bucket = step.mode == DataParallelMode::ddp ? asked.bucket : "none";
   step.bucket = parse_bytes(asked.bucket);
+  const std::string prefetch = step.mode == DataParallelMode::fsdp ? asked.prefetch : "none";
+  step.prefetch = parse_at_least(asked.prefetch, "prefetch depth", 0, "type for example --prefetch 0,1,2");
   step.transport = context.transport;
   step.channels = parse_channels(asked.channels);
   step.waiting = parse_enum<Waiting>(asked.waiting);
@@ -114,14 +118,15 @@ CaseSpec make_case(const Asked& asked, const CaseContext& context) {
   const std::string placement = placement_of(asked, context, stages > 1);
 
   CaseSpec spec;
-  spec.name = fmt::format("step/{}/s{}/t{}/p{}/d{}/{}/m{}/v{}/{}/{}/{}/{}/{}/c{}/{}", asked.layers, asked.scale,
-                          step.tensor, stages, step.data, asked.schedule, asked.microbatches, asked.chunks, asked.mode,
-                          bucket, asked.dtype, placement, asked.waiting, asked.channels, asked.buffers);
+  spec.name =
+      fmt::format("step/{}/s{}/t{}/p{}/d{}/{}/m{}/v{}/{}/{}/prefetch{}/{}/{}/{}/c{}/{}", asked.layers, asked.scale,
+                  step.tensor, stages, step.data, asked.schedule, asked.microbatches, asked.chunks, asked.mode, bucket,
+                  prefetch, asked.dtype, placement, asked.waiting, asked.channels, asked.buffers);
   spec.key = fmt::format(
       "step layers={} scale={} tensor={} stages={} data={} schedule={} microbatches={} chunks={} mode={} bucket={} "
-      "dtype={} placement={} waiting={} channels={} buffers={} ranks={} transport={}",
+      "prefetch={} dtype={} placement={} waiting={} channels={} buffers={} ranks={} transport={}",
       asked.layers, asked.scale, step.tensor, stages, step.data, asked.schedule, asked.microbatches, asked.chunks,
-      asked.mode, bucket, asked.dtype, placement, asked.waiting, asked.channels, asked.buffers, context.ranks,
+      asked.mode, bucket, prefetch, asked.dtype, placement, asked.waiting, asked.channels, asked.buffers, context.ranks,
       context.transport);
   spec.placement_name = placement;
   spec.placement = parse_unordered(placement, "here the schedule says what comes when");
@@ -142,6 +147,7 @@ CaseSpec make_case(const Asked& asked, const CaseContext& context) {
                 {"chunks", std::int64_t{step.shape.chunks}},
                 {"mode", asked.mode},
                 {"bucket", bucket},
+                {"prefetch", prefetch},
                 {"memory", memory_per_rank(program).value()},
                 {"model_flops", model.value()},
                 {"hardware_flops", 2 * products_of(program) / program.ranks}};
@@ -161,6 +167,7 @@ std::vector<Column> columns() {
                           {"chunks", ColumnType::integer, "1", "of layers, that a stage has"},
                           {"mode", ColumnType::text, "", "what replicas share: ddp gradients, fsdp weights too"},
                           {"bucket", ColumnType::text, "", "ddp: a bucket closes after the layer that reaches this"},
+                          {"prefetch", ColumnType::text, "", "fsdp: layers gathered ahead of the one that computes"},
                           {"memory", ColumnType::integer, "B", "buffers of a rank"},
                           {"model_flops", ColumnType::real, "FLOP", "what the model needs of a rank, a step"},
                           {"hardware_flops", ColumnType::real, "FLOP", "what a rank's GEMMs do, a step, on average"}};
@@ -181,6 +188,7 @@ const Bench bench{
              {"chunks", "of layers, that a stage has where interleaved", "1"},
              {"mode", "what replicas share: ddp (gradients) or fsdp (weights too)", "ddp"},
              {"bucket", "ddp: a bucket closes after the layer that makes it reach this", "25MiB"},
+             {"prefetch", "fsdp: layers gathered ahead of the one that computes; 0: each waits for its own", "1"},
              dtype_axis("f32"),
              {"placement",
               "auto (host with several stages: shared_core, so that a rank is a core; else concurrent), or as other "
@@ -194,8 +202,9 @@ const Bench bench{
         [](const AxisValues& axes, const CaseContext& context) {
           std::vector<CaseSpec> cases;
           for (const Asked& asked : product(axes)) {
-            // Only ddp has buckets: of several limits the others have one case.
+            // Only ddp has buckets and only fsdp gathers: of several the other has one case.
             if (asked.mode == "fsdp" && asked.bucket != axes["bucket"].front()) continue;
+            if (asked.mode == "ddp" && asked.prefetch != axes["prefetch"].front()) continue;
             cases.push_back(make_case(asked, context));
           }
           return cases;

@@ -43,12 +43,12 @@ struct MachineOptions {
   std::string device;
   std::vector<std::string> sources;
   std::vector<MachineRate> rates;
-  std::string rates_source;
+  std::vector<std::string> rates_sources;
 };
 
-MachineRate rate_of(const std::string& text) {
+MachineRate rate_of(const std::string& text, const std::string& origin) {
   const std::size_t equals = text.find('=');
-  MachineRate rate{.name = text.substr(0, equals), .origin = "rates", .rate = {}};
+  MachineRate rate{.name = text.substr(0, equals), .origin = origin, .rate = {}};
   const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
   const char* const end = number.data() + number.size();
   const auto [rest, ec] = std::from_chars(number.data(), end, rate.rate.value);
@@ -59,11 +59,15 @@ MachineRate rate_of(const std::string& text) {
   return rate;
 }
 
+// Of the so-and-so-many --rate that was typed.
+std::string rates_origin(std::size_t index) { return index == 0 ? "rates" : fmt::format("rates{}", index + 1); }
+
 // What the options say by themselves.
 Machine said(const MachineOptions& o) {
   Machine machine{.name = o.name, .fabric = o.fabric, .device = o.device, .rates = o.rates};
-  if (!o.rates.empty())
-    machine.origins.push_back({.id = "rates", .kind = OriginKind::published, .source = o.rates_source});
+  for (std::size_t i = 0; i < o.rates_sources.size(); ++i) {
+    machine.origins.push_back({.id = rates_origin(i), .kind = OriginKind::published, .source = o.rates_sources[i]});
+  }
   return machine;
 }
 
@@ -83,8 +87,9 @@ std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
       "--source", o.sources,
       "where a log was published, as it is (commas too): once for all runs, or typed again for each in their order");
   saying.list("--rate", typed_rates,
-              "published rates of one device: memory=3.35e12,link=450e9 (B/s),gemm_bf16=989e12 (FLOP/s)");
-  saying.text("--rates-source", o.rates_source, "where these rates were published");
+              "published rates of one device: memory=3.35e12,link=450e9 (B/s),gemm_bf16=989e12 (FLOP/s); again for "
+              "those of another source");
+  saying.list("--rates-source", o.rates_sources, "where these rates were published, as it is, for each --rate");
   const OptionGroup writing(app, "Results");
   writing.text("--out", o.out, "the description to write: NAME.json");
   writing.flag("--check", o.check, "read descriptions instead of runs and say what is in them");
@@ -92,8 +97,9 @@ std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
       "The series are fitted as overlap-import --fit does; those with fewer than four sizes are left out.\n"
       "Exit codes: 0 good, 1 cannot be written, 2 usage, nothing to describe, or a description that is not sound.");
   if (!parse_command_line(app, argc, argv)) return std::nullopt;
-  if (o.names.empty()) {
-    throw usage_error("no run is named", "", "type overlap-machine RUN... --out NAME.json, or --check NAME.json");
+  if (o.names.empty() && (o.check || typed_rates.empty())) {
+    throw usage_error("no run is named", "",
+                      "type overlap-machine RUN... --out NAME.json, --rate ... --out NAME.json, or --check NAME.json");
   }
   if (o.check) {
     if (!o.out.empty()) {
@@ -107,11 +113,14 @@ std::optional<MachineOptions> parse_machine_options(int argc, char** argv) {
     throw usage_error(fmt::format("{} sources for {} runs", o.sources.size(), o.names.size()), "",
                       "type --source once for all of them, or again for each run");
   }
-  for (const std::string& text : typed_rates) {
-    for (const std::string& rate : split_list("rate", text)) o.rates.push_back(rate_of(rate));
+  if (typed_rates.size() != o.rates_sources.size()) {
+    throw usage_error("--rate and --rates-source go together", "a number without an origin is a rumour",
+                      "give both, one source for each list of rates");
   }
-  if (o.rates.empty() != o.rates_source.empty()) {
-    throw usage_error("--rate and --rates-source go together", "a number without an origin is a rumour", "give both");
+  for (std::size_t i = 0; i < typed_rates.size(); ++i) {
+    for (const std::string& rate : split_list("rate", typed_rates[i])) {
+      o.rates.push_back(rate_of(rate, rates_origin(i)));
+    }
   }
   require_new_description(o.out);
   if (o.name.empty()) o.name = fs::path(o.out).stem().string();
@@ -301,6 +310,13 @@ std::string described(const Machine& machine) {
     text += fmt::format("  {}: {:.4g} {}; {}: {}\n", r.name, r.rate.value, unit_of_rate(r.name),
                         name(machine.find_origin(r.origin)->kind), safe(machine.find_origin(r.origin)->source));
   }
+  for (const MachineLevel& l : machine.levels) {
+    text += fmt::format("  level {}{}: {:.4g} B/s, {}{}; {}: {}\n", safe(l.name),
+                        l.ranks > 0 ? fmt::format(" of {} ranks", l.ranks) : "", l.bandwidth.value,
+                        format_seconds(Seconds(l.latency.value)),
+                        l.oversubscription > 1 ? fmt::format(", oversubscribed {:g} to 1", l.oversubscription) : "",
+                        name(machine.find_origin(l.origin)->kind), safe(machine.find_origin(l.origin)->source));
+  }
   for (const ContentionCoefficient& c : machine.contention) {
     text += fmt::format("  {} beside {}: {:.3f} times as long\n", safe(c.victim), safe(c.aggressor), c.slowdown.value);
   }
@@ -335,7 +351,7 @@ int machine_command(int argc, char** argv) {
       add_run(machine, run, machine.origins.back());
     }
   }
-  if (machine.collectives.empty() && machine.contention.empty()) {
+  if (machine.collectives.empty() && machine.contention.empty() && !o.names.empty()) {
     throw usage_error("the runs hold no series to describe", "a fit needs four sizes, a collective and its ranks",
                       "see the messages above");
   }

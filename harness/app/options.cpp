@@ -24,26 +24,30 @@ bool asks_for_nodes(const std::string& text) {
   return text.find('x') != std::string::npos && text.find_first_not_of("0123456789") != 0;
 }
 
-// "8x128" is 8 ranks on each of 128 nodes; returns all of them.
+// "8x128" is 8 ranks on each of 128 nodes, "8x16x8" 8 racks of 16 such nodes; returns all of them.
 int parse_nodes(Options& o, const std::string& text, int most) {
-  const std::size_t times = text.find('x');
-  const auto number = [&](std::size_t begin, std::size_t end) {
+  std::vector<int> units;
+  std::int64_t ranks = 1;
+  for (std::size_t begin = 0; begin <= text.size() && ranks > 0 && ranks <= most;) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
     int value = 0;
     const auto [rest, ec] = std::from_chars(text.data() + begin, text.data() + end, value);
-    return ec == std::errc{} && rest == text.data() + end ? value : 0;
-  };
-  const std::int64_t node = number(0, times);
-  const std::int64_t ranks = node * number(times + 1, text.size());
-  if (ranks < 1 || node < 1 || ranks > most) {
+    ranks = ec == std::errc{} && rest == text.data() + end && value > 0 ? ranks * value : 0;
+    units.push_back(static_cast<int>(std::min<std::int64_t>(ranks, most)));
+    begin = end + 1;
+  }
+  if (ranks < 1 || ranks > most) {
     throw usage_error(fmt::format("--ranks \"{}\" is not ranks of a node times nodes", text),
-                      fmt::format("both are whole numbers, together 1 to {} ranks", most),
-                      "type for example --ranks 8x128");
+                      fmt::format("all are whole numbers, together 1 to {} ranks", most),
+                      "type for example --ranks 8x128, or 8x16x8 for racks of 16 nodes");
   }
-  if (o.node_ranks != 0 && o.node_ranks != node) {
-    throw usage_error(fmt::format("--ranks asks for nodes of {} and of {} ranks", o.node_ranks, node),
-                      "a run has nodes of one size", "start one run for each size");
+  units.pop_back();  // the last unit is all
+  if (!o.units.empty() && o.units != units) {
+    throw usage_error(
+        fmt::format("--ranks asks for nodes of {} and of {} ranks", fmt::join(o.units, ", "), fmt::join(units, ", ")),
+        "a run has nodes of one size", "start one run for each size");
   }
-  o.node_ranks = static_cast<int>(node);
+  o.units = std::move(units);
   return static_cast<int>(ranks);
 }
 
@@ -81,7 +85,7 @@ void require_consistent(const Options& o) {
     throw usage_error("--machine describes a machine to the model backend", "the others measure the one they run on",
                       "add --backend model, or leave it out");
   }
-  if ((o.node_ranks != 0 || o.skew != 0) && o.backend != "model") {
+  if ((!o.units.empty() || o.skew != 0) && o.backend != "model") {
     throw usage_error(o.skew != 0 ? "--skew is the model's" : "--ranks of a node times nodes is the model's",
                       "the others measure ranks as they are and where they are",
                       o.skew != 0 ? "add --backend model, or leave it out" : "add --backend model, or type --ranks N");
@@ -153,9 +157,11 @@ std::optional<Options> parse_options(const Bench& bench, int argc, char** argv) 
   where.text("--transport", o.transport,
              "what moves the bytes: on host shm, or under mpirun mpi, mpi-openmpi, mpi-mpich [the backend's first]");
   if (!has_axis(bench, bench.ranks_axis)) {
-    where.value("--ranks", "ranks of the whole run, or with model 8x128: of a node times nodes [the backend's default]",
+    where.value("--ranks",
+                "ranks of the whole run, or with model 8x128: of a node times nodes, 8x16x8: in racks of 16 "
+                "[the backend's default]",
                 [&o](const std::string& text) {
-                  o.node_ranks = 0;  // of an option given twice the last one counts
+                  o.units.clear();  // of an option given twice the last one counts
                   o.ranks = asks_for_nodes(text)
                                 ? parse_nodes(o, text, most)
                                 : static_cast<int>(OptionGroup::parse_whole("--ranks", text, 1, most, 0));

@@ -25,8 +25,9 @@ struct Options {
   std::string backend = "auto";
   std::string transport;  // empty: the backend's first
   int ranks = 0;          // 0: the backend's default; of a bench with an axis ranks the largest
-  int node_ranks = 0;     // model: on each node, as --ranks 8x128 asks for; 0: as the machine has them
-  double skew = 0;        // model: by how much the ranks' computing differs, a share
+  std::vector<int>
+      units;        // model: ranks of a node, of a rack ..., as --ranks 8x16x8 asks for; empty: as the machine has
+  double skew = 0;  // model: by how much the ranks' computing differs, a share
   std::vector<int> cores;
   std::string machine;   // model: a machine description; empty: none
   std::string master;    // host:port where the processes of a job meet; empty: what the launcher says

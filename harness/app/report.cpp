@@ -204,6 +204,36 @@ std::string choices_text(const std::vector<Row>& choices) {
   return text;
 }
 
+std::string exposed_text(const std::vector<Row>& rows) {
+  constexpr std::size_t most_parts = 6;  // of a case; all are in its row
+  const std::vector<std::string> names = row_names(rows);
+  TableLines lines{{"case", "operation", "cause", "time", "of exposed"}};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string parts = text_of(rows[i], "exposed_by");
+    const double whole = real_of(rows[i], "t_exposed");
+    std::size_t told = 0;
+    for (std::size_t begin = 0; begin < parts.size() && told < most_parts; ++told) {
+      const std::size_t end = std::min(parts.find(';', begin), parts.size());
+      const std::string part = parts.substr(begin, end - begin);
+      const std::size_t colon = part.find(':');
+      const std::size_t equals = part.rfind('=');
+      begin = end + 1;
+      if (colon == std::string::npos || equals == std::string::npos || equals < colon) continue;
+      const double seconds = std::stod(part.substr(equals + 1));
+      lines.push_back({told == 0 ? names[i] : "", part.substr(0, colon), part.substr(colon + 1, equals - colon - 1),
+                       time_text(seconds), fmt::format("{:.1f} %", 100 * seconds / whole)});
+    }
+  }
+  if (lines.size() == 1) return {};
+  return "Exposed, by operation@lane and cause (model):\n" + aligned(lines) +
+         "\n  transfer  compute waits for it, and it goes as fast as alone\n"
+         "  peer      a rank comes later\n"
+         "  shared    memory or links are shared with (...), which slows it, or by it the computing (...)\n"
+         "  units     SMs are held, by (...), or from (...) by it\n"
+         "  launch    the host has not handed over what comes next, beyond what that costs compute alone\n"
+         "All parts add up to t_exposed: exposed_by in summary.csv has them, operations.csv has each operation's.\n";
+}
+
 std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows) {
   std::string text = csv_header(schema);
   for (const Row& row : rows) text += csv_line(row);

@@ -35,6 +35,10 @@ std::string words_text(const std::vector<Row>& rows, const std::vector<std::stri
 // Of rows of choices.csv: what is recommended, how sure that is and what it gains; "" without rows.
 std::string choices_text(const std::vector<Row>& choices);
 
+// Exposed time by operation and cause, of the rows that know it (the model's): the largest parts of each; "" without
+// any.
+std::string exposed_text(const std::vector<Row>& rows);
+
 // Header and rows of the whole summary.
 std::string rows_as_csv(const Schema& schema, const std::vector<Row>& rows);
 

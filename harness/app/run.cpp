@@ -279,7 +279,7 @@ class Session {
             .cores = options_.cores,
             .transport = options_.transport,
             .machine = options_.machine,
-            .node_ranks = options_.node_ranks,
+            .units = options_.units,
             .skew = options_.skew,
             .seed = static_cast<std::uint64_t>(options_.measure.seed)};
   }
@@ -616,6 +616,7 @@ class Session {
       return;
     }
     print_out(bench_.table ? bench_.table(rows_) : table_text(rows_));
+    if (const std::string text = exposed_text(rows_); !text.empty()) print_out("\n" + text);
     if (whole) {
       if (bench_.series) print_out("\n" + cost_table(fits(), directory_.has_value()));
       if (bench_.sweep) print_choices();

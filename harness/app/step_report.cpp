@@ -36,7 +36,8 @@ std::string step_table_text(const std::vector<Row>& rows) {
     const std::string source = text_of(row, "source");
     const std::string status = text_of(row, "status") + (source == "measured" ? "" : " " + source);
     const double step = real_of(row, "t_step");
-    const std::string memory = fmt::format("{:.3g} GB", real_of(row, "memory") / 1e9);
+    const std::string memory =
+        fmt::format("{:.3g} GB", static_cast<double>(std::get<std::int64_t>(row.at("memory"))) / 1e9);
     if (std::isnan(step)) {
       lines.push_back({names[i], "-", "-", "-", "-", "-", "-", memory, "-", "-", status});
       continue;

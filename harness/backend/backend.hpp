@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/enum_names.hpp"
@@ -107,6 +109,35 @@ struct OperationTiming {
   Seconds end = unknown_time;
   Seconds host_return = unknown_time;
 };
+// Why a rank does not compute, or computes more slowly than alone. transfer: it waits for communication that goes as
+// fast as alone. peer: for one whose last rank has not come, or for what another rank computes. shared: memory or links
+// are shared with something else, or what runs beside is known to slow it. units: those (SMs) that it needs are held.
+// launch: the host has not handed over what comes next.
+enum class ExposedCause { transfer, peer, shared, units, launch };
+template <>
+struct EnumNames<ExposedCause> {
+  static constexpr std::string_view axis = "cause";
+  static constexpr std::pair<ExposedCause, std::string_view> table[] = {{ExposedCause::transfer, "transfer"},
+                                                                        {ExposedCause::peer, "peer"},
+                                                                        {ExposedCause::shared, "shared"},
+                                                                        {ExposedCause::units, "units"},
+                                                                        {ExposedCause::launch, "launch"}};
+};
+struct ExposedPart {
+  Rank rank;  // whose operation it is
+  OpId op;    // the communication that is waited for, or the computation that is slowed or not handed over
+  ExposedCause cause = ExposedCause::transfer;
+  OpId beside;  // shared, units: with whom, or by whom, on the same rank; invalid: not known
+  Seconds time;
+};
+// Of the rank that has most to compute: the step is what it computes, alone, and these parts, one an operation and
+// cause.
+struct ExposedTime {
+  Rank rank;
+  Seconds computed;
+  std::vector<ExposedPart> parts;
+};
+
 struct Timings {
   std::vector<RankTiming> ranks;            // of this process
   std::vector<OperationTiming> operations;  // Recording::operations only
@@ -116,7 +147,8 @@ struct Timings {
   // The zero of these times on a clock that all processes share (each process's steady clock plus its estimated offset
   // to process 0's); NaN where one process has all ranks.
   Seconds epoch = unknown_time;
-  Seconds kept_until = unknown_time;  // measure left out operations that began at or after it; NaN: none
+  Seconds kept_until = unknown_time;   // measure left out operations that began at or after it; NaN: none
+  std::optional<ExposedTime> exposed;  // Recording::operations of a backend that knows (the model)
 
   // Latest end minus latest origin.
   [[nodiscard]] Seconds step() const;

@@ -20,7 +20,7 @@ struct SessionOptions {
   int blas_threads = 1;    // host: OpenBLAS threads a lane
   std::string transport;   // what was asked for; empty: the backend's choice
   std::string machine;     // model: a machine description, machine.json; empty: none
-  int node_ranks = 0;      // model: ranks of a node; 0: as the machine says
+  std::vector<int> units;  // model: ranks of a node, of a rack ...; empty: as the machine says
   double skew = 0;         // model: every rank computes by up to this share slower or faster
   std::uint64_t seed = 1;  // model: of the skew
 };
@@ -35,7 +35,7 @@ struct BackendEntry {
 
 // What a module and the library that loads it were compiled from: both name it, and must agree. The first part is the
 // version of overlapbench; the second counts changes of what a module sees, in this header and those that it includes.
-inline constexpr const char* module_version = "0.1.0 interface 4";
+inline constexpr const char* module_version = "0.1.0 interface 5";
 
 class BackendRegistry {
  public:

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "measure/exposed_causes.hpp"
 #include "program/consumers.hpp"
 #include "results/schema.hpp"
 #include "stats/summary.hpp"
@@ -105,6 +106,9 @@ void set_numbers(Row& row, const CaseResult& result) {
   row.set("verdict", s.verdict);
   row.set("align_skew", s.align_skew.value());
   row.set("observer_ratio", s.observer_ratio);
+  if (s.exposed) {
+    for (const auto& [column, value] : exposed_cause_values(*s.exposed)) row.set(column, value);
+  }
   row.set("launch_order", s.launch_order);
   set_conditions(row, result);
 }
@@ -155,6 +159,16 @@ std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, 
   std::map<std::string, std::int64_t> replays;
   for (const auto& [arm, timings] : result.instrumented) {
     const std::int64_t replay = replays[arm]++;
+    std::map<std::pair<Rank, OpId>, const ExposedPart*> exposed_most;
+    std::map<std::pair<Rank, OpId>, double> exposed;
+    if (timings.exposed && arm == spec.arms.back().name) {
+      for (const ExposedPart& part : timings.exposed->parts) {
+        const std::pair of(part.rank, part.op);
+        exposed[of] += part.time.value();
+        const ExposedPart*& most = exposed_most[of];
+        if (most == nullptr || part.time > most->time) most = &part;
+      }
+    }
     std::map<std::pair<Rank, OpId>, const OperationTiming*> recorded;
     for (const OperationTiming& t : timings.operations) recorded[{t.rank, t.op}] = &t;
     const auto began = [](const OperationTiming& t) { return std::isnan(t.start.value()) ? t.ready : t.start; };
@@ -188,6 +202,9 @@ std::vector<Row> operation_rows(const CaseSpec& spec, const CaseResult& result, 
       }
       row.set("enqueued", t.enqueued.value()).set("ready", t.ready.value()).set("start", t.start.value());
       row.set("end", t.end.value()).set("host_return", t.host_return.value());
+      if (const auto part = exposed_most.find({t.rank, t.op}); part != exposed_most.end()) {
+        row.set("exposed", exposed.at(part->first)).set("cause", text(name(part->second->cause)));
+      }
       row.set("start_source", timings.start_source).set("kept_until", timings.kept_until.value());
       const auto& names = steps.at(static_cast<std::size_t>(op->first.first - program.classes.data()));
       if (const auto step = names.find(t.op); step != names.end()) row.set("step", step->second);

@@ -15,6 +15,7 @@
 #include "backend/distributed.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "measure/exposed_causes.hpp"
 #include "measure/step_costs.hpp"
 #include "measure/verify.hpp"
 #include "program/check.hpp"
@@ -86,9 +87,13 @@ Seconds first_known(const OperationTiming& op) {
 // Tables and timelines keep the first operations of each lane: a window of short ones has tens of thousands. All lanes
 // are cut at one moment, where the first record ends: what then seems to stand alone did.
 void keep_beginning(Timings& timings, int most) {
-  std::map<std::pair<Rank, LaneId>, int> seen;
+  std::size_t lanes = 0;
+  for (const OperationTiming& op : timings.operations) lanes = std::max(lanes, op.lane.index() + 1);
+  std::vector<int> seen;  // by rank, then lane
   std::erase_if(timings.operations, [&](const OperationTiming& op) {
-    if (++seen[{op.rank, op.lane}] <= most) return false;
+    const std::size_t lane = op.rank.index() * lanes + op.lane.index();
+    if (lane >= seen.size()) seen.resize(lane + 1);
+    if (++seen[lane] <= most) return false;
     timings.kept_until = Seconds(std::fmin(timings.kept_until.value(), first_known(op).value()));
     return true;
   });
@@ -239,7 +244,7 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   // A program of the smallest window tells whether the case can run at all.
   result.program = spec.build({});
   result.program = place(result.program, spec.placement);
-  const std::vector<Program> smallest = arms_of(spec, result.program, {});
+  std::vector<Program> smallest = arms_of(spec, result.program, {});
   for (const Program& arm : smallest) {
     stop_if_interrupted();
     if (const Support support = backend_.supports(arm); !support.ok()) {
@@ -255,8 +260,14 @@ void Runner::run_phases(const CaseSpec& spec, CaseResult& result) {
   }
   require_sound(smallest);
   tell("tune");
-  if (spec.tuned) result.summary.tuning = tune(spec);
-  Ready ready{build_arms(spec, result), nullptr};
+  Ready ready;
+  if (spec.tuned) {
+    result.summary.tuning = tune(spec);
+    ready.arms = build_arms(spec, result);
+  } else {
+    ready.arms = std::move(smallest);
+    result.program_hash = hash_of(ready.arms);
+  }
 
   if (options_.verify && !predicts() && spec.serial_check) {
     tell("verify");
@@ -614,6 +625,11 @@ void Runner::instrument(const CaseSpec& spec, Ready& ready, CaseResult& result) 
         with.push_back(timings.step().value());
         if (spec.by_operation) costs.push_back(step_costs(result.program, timings, result.summary.tuning.repeats));
         orders.push_back(timings.launch_order);
+        if (timings.exposed) {
+          const Summary& s = result.summary;
+          result.summary.exposed = exposed_lines(result.program, *timings.exposed, s.times.step - s.times.compute,
+                                                 s.times.step, static_cast<double>(s.tuning.repeats));
+        }
         without.push_back(replay(*ready.prepared, a, ready.arms[a], i).step().value());
       } else {
         isolated.push_back(timings);

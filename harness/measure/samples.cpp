@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "stats/summary.hpp"
 
@@ -28,11 +30,24 @@ struct Span {
   Seconds length = unknown_time;
 };
 
-Span span_of(Role role, const RankClass& c, const RankTiming& rank) {
+// Of a class, by lane: whether it works for one role only, and which.
+using LaneRoles = std::vector<std::optional<Role>>;
+
+LaneRoles roles_of_lanes(const Program& program, const RankClass& c) {
+  LaneRoles roles(program.lanes.size());
+  for (std::size_t l = 0; l < roles.size(); ++l) {
+    for (const Role role : {Role::compute, Role::communication}) {
+      if (works_only_for(role, LaneId(l), c.body)) roles[l] = role;
+    }
+  }
+  return roles;
+}
+
+Span span_of(Role role, const LaneRoles& roles, const RankTiming& rank) {
   double start = unknown_time.value();
   double end = unknown_time.value();
   for (const LaneTiming& lane : rank.lanes) {
-    if (!works_only_for(role, lane.lane, c.body)) continue;
+    if (lane.lane.index() >= roles.size() || roles[lane.lane.index()] != role) continue;
     if (std::isnan((lane.end - lane.start).value())) return {};
     start = std::fmin(start, lane.start.value());
     end = std::fmax(end, lane.end.value());
@@ -114,10 +129,13 @@ Sample observe(const Program& program, const Timings& timings) {
   sample.step = timings.step();
   sample.align_skew = timings.align_skew();
   sample.launch_order = timings.launch_order;
+  std::map<const RankClass*, LaneRoles> classes;
   for (const RankTiming& r : timings.ranks) {
     const RankClass& c = program.class_of(r.rank);
-    const Span compute = span_of(Role::compute, c, r);
-    const Span comm = span_of(Role::communication, c, r);
+    const auto [roles, fresh] = classes.try_emplace(&c);
+    if (fresh) roles->second = roles_of_lanes(program, c);
+    const Span compute = span_of(Role::compute, roles->second, r);
+    const Span comm = span_of(Role::communication, roles->second, r);
     sample.ranks.push_back(
         {r.rank, r.end - r.origin, compute.length, comm.length, compute.start, comm.start, pace_of(r)});
   }

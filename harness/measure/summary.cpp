@@ -388,12 +388,20 @@ Seconds isolated_path(const Program& program, const ArmTimes& times, const std::
   // Of each operation and replay the slowest rank: a collective takes as long as its last one.
   std::vector<std::map<OpId, std::vector<double>>> slowest(program.classes.size());
   for (const Timings& t : isolated) {
-    std::map<std::pair<std::size_t, OpId>, std::vector<double>> ranks;
+    constexpr double none = -std::numeric_limits<double>::infinity();
+    std::vector<std::vector<double>> most(program.classes.size());  // by class and operation; NaN: one is not known
     for (const OperationTiming& op : t.operations) {
-      const auto c = static_cast<std::size_t>(&program.class_of(op.rank) - program.classes.data());
-      ranks[{c, op.op}].push_back((op.end - op.start).value());
+      auto& of_class = most[static_cast<std::size_t>(&program.class_of(op.rank) - program.classes.data())];
+      if (op.op.index() >= of_class.size()) of_class.resize(op.op.index() + 1, none);
+      double& longest = of_class[op.op.index()];
+      const double duration = (op.end - op.start).value();
+      longest = std::isnan(duration) || duration > longest ? duration : longest;
     }
-    for (const auto& [op, durations] : ranks) slowest[op.first][op.second].push_back(quantile(durations, 1));
+    for (std::size_t c = 0; c < most.size(); ++c) {
+      for (std::size_t op = 0; op < most[c].size(); ++op) {
+        if (most[c][op] != none) slowest[c][OpId(op)].push_back(most[c][op]);
+      }
+    }
   }
   std::vector<Durations> medians;
   for (const auto& operations : slowest) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "measure/case.hpp"
 #include "measure/samples.hpp"
 #include "metrics/fluid_interference.hpp"
@@ -57,6 +58,14 @@ struct StepCostEstimates {
   Interval tail;
 };
 
+// What a step exposes by one kind of operation on one lane ("all_reduce@data") for one cause.
+struct ExposedLine {
+  std::string operation;
+  ExposedCause cause = ExposedCause::transfer;
+  std::string beside;  // likewise: what it shares with, or what holds the units; empty: nothing of that kind
+  Seconds time;
+};
+
 struct Summary {
   Program program;  // the overlapped one, as replayed
   Tuning tuning;
@@ -79,7 +88,9 @@ struct Summary {
   std::vector<ArmSummary> arms;                       // that were run, in no order that means anything
   StepCostEstimates step_costs;                       // of a case that asks about single operations
   std::vector<std::pair<std::string, Estimate>> own;  // CaseSpec::estimates
-  std::optional<Difference> difference;               // from the serial replay; nothing: not looked for
+  // t_exposed in parts, the largest first, from a backend that knows; nothing: from none.
+  std::optional<std::vector<ExposedLine>> exposed;
+  std::optional<Difference> difference;  // from the serial replay; nothing: not looked for
   Seconds t_path = unknown_time;
   Seconds align_skew = unknown_time;
   double observer_ratio = std::numeric_limits<double>::quiet_NaN();

@@ -91,12 +91,28 @@ CollectiveChoice fastest_collective(CollectiveKind kind, int ranks, Bytes size, 
   return best;
 }
 
-Seconds hierarchical_all_reduce(int node_ranks, int nodes, Bytes size, const LinkCost& within, const LinkCost& across) {
-  require(node_ranks >= 1 && nodes >= 1, "a hierarchy has ranks on nodes");
-  const Bytes part(size.value() / node_ranks);
-  return collective_time(CollectiveAlgorithm::ring, CollectiveKind::reduce_scatter, node_ranks, size, within) +
-         collective_time(CollectiveAlgorithm::ring, CollectiveKind::all_reduce, nodes, part, across) +
-         collective_time(CollectiveAlgorithm::ring, CollectiveKind::all_gather, node_ranks, size, within);
+HierarchicalCost hierarchical_collective(CollectiveKind kind, std::span<const HierarchyLevel> levels, Bytes size) {
+  require(!levels.empty(), "a hierarchy has a level");
+  using enum CollectiveKind;
+  const bool both = kind == all_reduce;
+  if (!both && kind != reduce_scatter && kind != all_gather) return {};
+  HierarchicalCost cost{Seconds(0), {}};
+  Bytes part = size;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const auto& [members, link] = levels[i];
+    require(members >= 1, "a level has a member");
+    const bool outermost = i + 1 == levels.size();
+    if (outermost) {
+      cost.time += fastest_collective(kind, members, part, link, false).time;
+    } else {
+      for (const CollectiveKind phase : {reduce_scatter, all_gather}) {
+        if (both || phase == kind) cost.time += collective_time(CollectiveAlgorithm::ring, phase, members, part, link);
+      }
+    }
+    cost.bytes.push_back((both ? 2.0 : 1.0) * (members - 1) / members * static_cast<double>(part.value()));
+    part = Bytes(part.value() / members);
+  }
+  return cost;
 }
 
 }  // namespace ovl

@@ -9,6 +9,7 @@
 // Sizes are the whole array, nccl-tests' convention: the input of reduce_scatter, the output of all_gather.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -63,8 +64,19 @@ struct CollectiveChoice {
 // `in_network`: whether the switch can.
 CollectiveChoice fastest_collective(CollectiveKind kind, int ranks, Bytes size, const LinkCost& link, bool in_network);
 
-// all_reduce on `nodes` nodes of `node_ranks` ranks, each with a link to the network: reduce_scatter within each node,
-// all_reduce of every part across nodes, all_gather within. Across, each rank carries a node_ranks-th of the array.
-Seconds hierarchical_all_reduce(int node_ranks, int nodes, Bytes size, const LinkCost& within, const LinkCost& across);
+// A level of a hierarchy: ranks of a node, nodes of a rack ..., and the link of each rank there.
+struct HierarchyLevel {
+  int members = 1;
+  LinkCost link;
+};
+struct HierarchicalCost {
+  Seconds time = unknown_time;
+  std::vector<double> bytes;  // of each level: what one rank sends there
+};
+
+// Level by level, the innermost first: reduce_scatter over its members, each with what is left of the array, all_reduce
+// of the rest at the outermost, all_gather back; of reduce_scatter and all_gather that one way alone. Rings, but for
+// the outermost level, where it is the fastest algorithm. Unknown for other kinds.
+HierarchicalCost hierarchical_collective(CollectiveKind kind, std::span<const HierarchyLevel> levels, Bytes size);
 
 }  // namespace ovl

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "program/alike.hpp"
 #include "program/order.hpp"
 #include "program/print.hpp"
 
@@ -301,6 +302,32 @@ struct Access {
   bool write;
 };
 
+bool slices_overlap(const Slice& a, const Slice& b) {
+  return a.offset < b.offset + b.count && b.offset < a.offset + a.count;
+}
+
+// The accesses of a buffer that nothing orders, as pairs in the order of the list. What precedes an operation on
+// another lane is the beginning of what that lane does, so only the rest of it, up to this operation, can be beside it.
+std::vector<std::pair<std::size_t, std::size_t>> unordered_accesses(const std::vector<Access>& accesses,
+                                                                    const RankClass& c, const HappensBefore& order) {
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  std::map<LaneId, std::vector<std::size_t>> so_far;  // of each lane, in issue order
+  for (std::size_t j = 0; j < accesses.size(); ++j) {
+    const Access& b = accesses[j];
+    for (const auto& [lane, earlier] : so_far) {
+      if (lane == c.body[b.position].lane) continue;
+      for (auto i = earlier.rbegin(); i != earlier.rend(); ++i) {
+        const Access& a = accesses[*i];
+        if (order.before(a.position, b.position)) break;
+        if ((a.write || b.write) && slices_overlap(a.slice, b.slice)) pairs.emplace_back(*i, j);
+      }
+    }
+    so_far[c.body[b.position].lane].push_back(j);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
 void check_races(const Program& program, const RankClass& c, std::vector<Finding>& findings) {
   const HappensBefore order(c.body, program.lanes.size());
   std::map<BufferId, std::vector<Access>> by_buffer;
@@ -310,25 +337,19 @@ void check_races(const Program& program, const RankClass& c, std::vector<Finding
   }
   std::set<std::pair<std::size_t, std::size_t>> seen;
   for (const auto& [buffer, accesses] : by_buffer) {
-    for (std::size_t i = 0; i < accesses.size(); ++i) {
-      for (std::size_t j = i + 1; j < accesses.size(); ++j) {
-        const Access& a = accesses[i];
-        const Access& b = accesses[j];
-        if (a.position == b.position || !(a.write || b.write)) continue;
-        if (a.slice.offset >= b.slice.offset + b.slice.count || b.slice.offset >= a.slice.offset + a.slice.count)
-          continue;
-        const auto [first, second] = std::minmax(a.position, b.position);
-        if (order.before(first, second) || !seen.emplace(first, second).second) continue;
-        const Operation& x = c.body[first];
-        const Operation& y = c.body[second];
-        findings.push_back(
-            {FindingKind::race,
-             fmt::format(
-                 "{} and {} of class {} touch {} and nothing orders them: record after %{} on {}, wait before %{} "
-                 "on {}",
-                 label(program, x), label(program, y), c.name, program.buffers[buffer.index()].name, x.id.value,
-                 program.lanes[x.lane.index()].name, y.id.value, program.lanes[y.lane.index()].name)});
-      }
+    for (const auto& [i, j] : unordered_accesses(accesses, c, order)) {
+      const std::size_t first = accesses[i].position;
+      const std::size_t second = accesses[j].position;
+      if (!seen.emplace(first, second).second) continue;
+      const Operation& x = c.body[first];
+      const Operation& y = c.body[second];
+      findings.push_back(
+          {FindingKind::race,
+           fmt::format(
+               "{} and {} of class {} touch {} and nothing orders them: record after %{} on {}, wait before %{} "
+               "on {}",
+               label(program, x), label(program, y), c.name, program.buffers[buffer.index()].name, x.id.value,
+               program.lanes[x.lane.index()].name, y.id.value, program.lanes[y.lane.index()].name)});
     }
   }
 }
@@ -443,15 +464,18 @@ Plan plan(const RankClass& c, std::size_t lanes, bool one_collective) {
 }
 
 // Replays a program without durations. An operation is done when its predecessors are, what it meets has been reached
-// on every rank that takes part, and the event that it lasts until has fired.
+// on every rank that takes part, and the event that it lasts until has fired. Of ranks that are alike one is played.
 class Replay {
  public:
-  Replay(const Program& program, const Ranks& ranks, bool one_collective) : program_(program), ranks_(ranks) {
-    for (const RankClass& c : program.classes) plans_.emplace(&c, plan(c, program.lanes.size(), one_collective));
-    for (int r = 0; r < program.ranks; ++r) {
-      const RankClass& c = ranks.class_of(Rank(r));
-      states_.push_back({Rank(r), &c, &plans_.at(&c), std::vector<bool>(c.body.size()),
-                         std::vector<LaneState>(program.lanes.size())});
+  Replay(const Program& program, bool one_collective)
+      : program_(program), table_(program), alike_(members_are_alike(program, table_)) {
+    for (const RankClass& c : program.classes) {
+      const Plan& its = plans_.emplace(&c, plan(c, program.lanes.size(), one_collective)).first->second;
+      const std::size_t played = alike_ ? std::min<std::size_t>(1, c.members.size()) : c.members.size();
+      for (std::size_t i = 0; i < played; ++i) {
+        states_.push_back({alike_ ? c.members : std::vector<Rank>{c.members[i]}, &c, &its,
+                           std::vector<bool>(c.body.size()), std::vector<LaneState>(program.lanes.size())});
+      }
     }
   }
 
@@ -468,12 +492,14 @@ class Replay {
       for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
         const auto& positions = rank.plan->lanes[lane];
         if (rank.lanes[lane].next < positions.size()) {
-          stuck[{rank.rank_class, positions[rank.lanes[lane].next]}].push_back(rank.rank);
+          std::vector<Rank>& all = stuck[{rank.rank_class, positions[rank.lanes[lane].next]}];
+          all.insert(all.end(), rank.members.begin(), rank.members.end());
         }
       }
     }
     std::string text;
-    for (const auto& [at, ranks] : stuck) {
+    for (auto& [at, ranks] : stuck) {
+      std::sort(ranks.begin(), ranks.end());
       text += fmt::format("{}ranks {} at {}", text.empty() ? "" : "; ", describe(ranks),
                           label(program_, at.first->body[at.second]));
     }
@@ -490,13 +516,34 @@ class Replay {
     bool arrived = false;           // counted at the meetings in front of it
     std::vector<Meeting> meetings;  // of the operation in front of it, once arrived
   };
+  // The ranks that meet on a communicator: a group, and of ranks that are alike, all groups of the same classes.
+  struct Party {
+    int id;
+    std::size_t size;   // of those that are played
+    std::size_t place;  // of the rank in question
+  };
   struct RankState {
-    Rank rank;
+    std::vector<Rank> members;  // that are played as one
     const RankClass* rank_class;
     const Plan* plan;
     std::vector<bool> done;  // by position
     std::vector<LaneState> lanes;
+    std::map<CommId, Party> parties = {};  // as far as they were needed
   };
+
+  const Party& party_of(RankState& rank, CommId comm) {
+    const auto [found, fresh] = rank.parties.try_emplace(comm);
+    if (!fresh) return found->second;
+    const Rank one = rank.members.front();
+    const auto& group = program_.communicators[comm.index()].groups[table_.group_of(comm.index(), one)];
+    const auto place = std::find(group.begin(), group.end(), one) - group.begin();
+    std::vector<std::size_t> who;
+    for (const Rank other : group) who.push_back(alike_ ? table_.class_of(other) : other.index());
+    const int id = parties_.try_emplace({comm, who}, static_cast<int>(parties_.size())).first->second;
+    std::sort(who.begin(), who.end());
+    const auto size = std::unique(who.begin(), who.end()) - who.begin();
+    return found->second = {id, static_cast<std::size_t>(size), static_cast<std::size_t>(place)};
+  }
 
   bool advance(RankState& rank, std::size_t lane_index) {
     const auto& positions = rank.plan->lanes[lane_index];
@@ -525,7 +572,7 @@ class Replay {
   }
 
   // Counts a rank at all that its operation meets.
-  std::vector<Meeting> arrive(const RankState& rank, std::size_t position) {
+  std::vector<Meeting> arrive(RankState& rank, std::size_t position) {
     std::vector<Meeting> result;
     const auto meet = [&](std::array<int, 4> key, std::size_t needed) {
       int& arrived = arrivals_[key];
@@ -535,32 +582,34 @@ class Replay {
     const Work& work = rank.rank_class->body[position].work;
     const std::vector<int>& places = rank.plan->places[position];
     if (const auto* c = std::get_if<Collective>(&work)) {
-      const std::vector<Rank>& group = *ranks_.group_of(c->comm, rank.rank);
-      meet({c->comm.value, group.front().value, -1, places[0]}, group.size());
+      const Party& party = party_of(rank, c->comm);
+      meet({party.id, -1, -1, places[0]}, party.size);
     } else if (const auto* e = std::get_if<Exchange>(&work)) {
-      const std::vector<Rank>& group = *ranks_.group_of(e->comm, rank.rank);
+      const Party& party = party_of(rank, e->comm);
+      const int self = static_cast<int>(party.place);
       for (std::size_t i = 0; i < e->transfers.size(); ++i) {
         const Transfer& t = e->transfers[i];
-        const int self = rank.rank.value;
-        const int peer = group[static_cast<std::size_t>(t.peer)].value;
         const bool send = t.direction == Direction::send;
-        meet({e->comm.value, send ? self : peer, send ? peer : self, places[i]}, 2);
+        meet({party.id, send ? self : t.peer, send ? t.peer : self, places[i]}, 2);
       }
     }
     return result;
   }
 
   const Program& program_;
-  const Ranks& ranks_;
+  RankTable table_;
+  bool alike_;
   std::map<const RankClass*, Plan> plans_;
   std::vector<RankState> states_;
-  std::map<std::array<int, 4>, int> arrivals_;  // of communicator, from (or first of group), to (or -1), place
+  std::map<std::pair<CommId, std::vector<std::size_t>>, int> parties_;
+  std::map<std::array<int, 4>, int>
+      arrivals_;  // of party, from (or -1), to (or -1): places in it; and place in sequence
 };
 
-void check_deadlock(const Program& program, const Ranks& ranks, std::vector<Finding>& findings) {
-  if (const std::string stuck = Replay(program, ranks, false).run(); !stuck.empty()) {
+void check_deadlock(const Program& program, std::vector<Finding>& findings) {
+  if (const std::string stuck = Replay(program, false).run(); !stuck.empty()) {
     findings.push_back({FindingKind::deadlock, "no lane can go on: " + stuck});
-  } else if (const std::string crossed = Replay(program, ranks, true).run(); !crossed.empty()) {
+  } else if (const std::string crossed = Replay(program, true).run(); !crossed.empty()) {
     findings.push_back(
         {FindingKind::deadlock, "a device that runs one collective at a time hangs: " + crossed +
                                     ": issue the collectives of all communicators in one order on all ranks"});
@@ -583,7 +632,7 @@ std::vector<Finding> check(const Program& program) {
   for (const RankClass& c : program.classes) check_races(program, c, findings);
   check_sequences(program, ranks, findings);
   check_transfers(program, ranks, findings);
-  check_deadlock(program, ranks, findings);
+  check_deadlock(program, findings);
   return findings;
 }
 

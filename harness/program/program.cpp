@@ -9,11 +9,13 @@ namespace ovl {
 DType gemm_output(DType dtype) { return dtype == DType::f8e4m3 ? DType::bf16 : dtype; }
 
 const RankClass& Program::class_of(Rank rank) const {
+  // Members are mostly a range: the rank then stands at its place, which of 10^5 ranks nobody searches.
   for (const RankClass& c : classes) {
-    // Members are mostly a range: the rank then stands at its place, which of 10^5 ranks nobody searches.
     if (c.members.empty()) continue;
     const std::int64_t place = std::int64_t{rank.value} - c.members.front().value;
     if (place >= 0 && place < std::ssize(c.members) && c.members[static_cast<std::size_t>(place)] == rank) return c;
+  }
+  for (const RankClass& c : classes) {
     if (std::find(c.members.begin(), c.members.end(), rank) != c.members.end()) return c;
   }
   throw std::logic_error("broken invariant: rank " + std::to_string(rank.value) + " belongs to no class of " + name);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,18 +22,22 @@ std::vector<Operation> contract(Program& out, const RankClass& source, Role role
   const HappensBefore order(body, out.lanes.size());
 
   std::vector<std::size_t> kept;
+  std::map<LaneId, std::vector<std::size_t>> kept_on;       // each lane
   std::map<std::size_t, std::vector<std::size_t>> leaders;  // b -> the a it waits for
   std::set<std::size_t> followed;                           // every a that some b waits for
   for (std::size_t b = 0; b < body.size(); ++b) {
     if (is_ordering(body[b].work) || body[b].role != role) continue;
     std::map<LaneId, std::size_t> candidates;  // the last one before b on each other lane
     std::optional<std::size_t> own;            // b's predecessor on its own lane
-    for (const std::size_t a : kept) {
-      if (body[a].lane == body[b].lane) {
-        own = a;
-      } else if (order.before(a, b)) {
-        candidates[body[a].lane] = a;
+    for (const auto& [lane, earlier] : kept_on) {
+      if (lane == body[b].lane) {
+        own = earlier.back();
+        continue;
       }
+      // What comes before b is the beginning of what the lane does.
+      const auto rest =
+          std::partition_point(earlier.begin(), earlier.end(), [&](std::size_t a) { return order.before(a, b); });
+      if (rest != earlier.begin()) candidates[lane] = *std::prev(rest);
     }
     const auto implied = [&](std::size_t a) {
       if (own && order.before(a, *own)) return true;
@@ -45,6 +50,7 @@ std::vector<Operation> contract(Program& out, const RankClass& source, Role role
       followed.insert(a);
     }
     kept.push_back(b);
+    kept_on[body[b].lane].push_back(b);
   }
 
   std::vector<Operation> result;

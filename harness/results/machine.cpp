@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
@@ -33,6 +34,10 @@ constexpr std::size_t most_entries = 1000;
 constexpr std::size_t most_cost_points = 10'000;
 constexpr std::size_t longest_text = 400;
 constexpr int deepest = 8;
+constexpr std::size_t most_levels = 8;
+// What `levels` say in their place.
+constexpr std::array<std::string_view, 5> rates_of_two_levels{"link", "link_latency", "network", "network_latency",
+                                                              "node_ranks"};
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
@@ -260,6 +265,36 @@ CollectiveCost collective_of(const json& value, const std::string& where) {
   return cost;
 }
 
+MachineLevel level_of(const json& value, const std::string& where, const MachineLevel* below, bool last) {
+  Fields fields(value, where);
+  MachineLevel level{.name = fields.text("name", true),
+                     .bandwidth = quoted_of(fields.find("bandwidth"), fields.at("bandwidth"), 1, 1e20),
+                     .latency = quoted_of(fields.find("latency"), fields.at("latency"), 0, 1),
+                     .origin = fields.text("origin", true)};
+  const double least = below == nullptr ? 1 : below->ranks;
+  if (last) {
+    if (fields.find("ranks") != nullptr) {
+      refuse(fields.at("ranks"), "is of the last level, which connects all", "leave it out");
+    }
+  } else {
+    const double ranks = fields.number("ranks", least, 1e6);
+    if (std::fmod(ranks, least) != 0) {
+      refuse(fields.at("ranks"), fmt::format("is {}", ranks),
+             below == nullptr ? "write a whole number of devices"
+                              : fmt::format("write a multiple of the {} of the level below", below->ranks));
+    }
+    level.ranks = static_cast<std::int32_t>(ranks);
+  }
+  if (fields.find("oversubscription") != nullptr) {
+    if (below == nullptr) {
+      refuse(fields.at("oversubscription"), "is of the first level, below which nothing is shared", "leave it out");
+    }
+    level.oversubscription = fields.number("oversubscription", 1, 1e6);
+  }
+  fields.done();
+  return level;
+}
+
 void require_unique(const std::vector<std::string>& names, std::string_view list) {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -411,6 +446,15 @@ std::string machine_json(const Machine& machine) {
   for (const MachineRate& r : machine.rates) {
     document["rates"].push_back({{"name", r.name}, {"rate", quoted_json(r.rate)}, {"origin", r.origin}});
   }
+  for (const MachineLevel& l : machine.levels) {
+    ordered_json level{{"name", l.name}};
+    if (l.ranks > 0) level["ranks"] = l.ranks;
+    level["bandwidth"] = quoted_json(l.bandwidth);
+    level["latency"] = quoted_json(l.latency);
+    if (l.oversubscription != 1) level["oversubscription"] = l.oversubscription;
+    level["origin"] = l.origin;
+    document["levels"].push_back(level);
+  }
   document["collectives"] = ordered_json::array();
   for (const CollectiveCost& c : machine.collectives) document["collectives"].push_back(collective_json(c));
   document["contention"] = ordered_json::array();
@@ -474,6 +518,22 @@ Machine parse_machine(std::string_view text) {
     machine.rates.push_back(std::move(r));
   }
   require_unique(names, "rates");
+
+  names.clear();
+  const json& levels = fields.list("levels", most_levels);
+  if (levels.size() == 1) refuse("levels", "has one entry", "write the node's and those above, or none");
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    machine.levels.push_back(
+        level_of(levels[i], entry("levels", i), i == 0 ? nullptr : &machine.levels.back(), i + 1 == levels.size()));
+    require_origin(machine.levels.back().origin, entry("levels", i));
+    names.push_back(machine.levels.back().name);
+  }
+  require_unique(names, "levels");
+  for (std::size_t i = 0; i < machine.rates.size() && !levels.empty(); ++i) {
+    const std::string& rate = machine.rates[i].name;
+    if (std::find(rates_of_two_levels.begin(), rates_of_two_levels.end(), rate) == rates_of_two_levels.end()) continue;
+    refuse(entry("rates", i), fmt::format("is {}, which levels say", rate), "leave one of them out");
+  }
 
   names.clear();
   const json& collectives = fields.list("collectives", most_entries);

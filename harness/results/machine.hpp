@@ -61,6 +61,17 @@ const std::map<std::string, std::string, std::less<>>& machine_rates();
 // Of a rate with or without a shape; empty: there is no such rate.
 std::string unit_of_rate(std::string_view name);
 
+// A level of the fabric, the node's first: what connects `ranks` devices that follow each other, in nodes, then in
+// units of the level before. The last one connects all, and says no number.
+struct MachineLevel {
+  std::string name;  // node, leaf, spine ...
+  std::int32_t ranks = 0;
+  Quoted bandwidth;             // B/s, of one device, one direction
+  Quoted latency;               // s
+  double oversubscription = 1;  // what the devices of a unit below could send together / what it has for this level
+  std::string origin;
+};
+
 struct MachineSegment {
   double from = 0;  // bytes, as in Segment
   Quoted alpha;     // s
@@ -109,6 +120,7 @@ struct Machine {
   std::string device;
   std::vector<Origin> origins;
   std::vector<MachineRate> rates;
+  std::vector<MachineLevel> levels;  // none, or two and more, in place of the rates link, network and node_ranks
   std::vector<CollectiveCost> collectives;
   std::vector<ContentionCoefficient> contention;
 

@@ -91,6 +91,14 @@ std::vector<Column> common() {
   c.push_back(real("compute_slowdown", "1", "slowdown of compute while both run"));
   c.push_back(real("comm_slowdown", "1", "slowdown of communication while both run"));
   c.push_back(text("slowdown_source", "covered: an aggressor covered the victim; fluid: inverted from the spans"));
+  c.push_back(real("exposed_transfer", "s", "model: of t_exposed, waiting for communication as fast as it is alone"));
+  c.push_back(real("exposed_peer", "s", "model: of t_exposed, waiting for a rank that comes later"));
+  c.push_back(
+      real("exposed_shared", "s",
+           "model: of t_exposed, what sharing memory or links costs communication that is waited for, or compute"));
+  c.push_back(real("exposed_units", "s", "model: of t_exposed, what units (SMs) cost that others hold"));
+  c.push_back(real("exposed_launch", "s", "model: of t_exposed, waiting for the host beyond what compute alone does"));
+  c.push_back(text("exposed_by", "model: t_exposed in parts, operation@lane:cause(beside)=seconds, the largest first"));
   c.push_back(text("verdict", "the row in words"));
   // conditions
   c.push_back(real("align_skew", "s", "median spread of the ranks' origins"));
@@ -177,6 +185,8 @@ const Schema& operations_schema() {
           real("host_return", "s", "the host call came back"),
           real("proceeded", "s",
                "what first reads its result on another lane began, or was ready where starts are not seen"),
+          real("exposed", "s", "model: its part of the step's t_exposed, whole window; empty: it has none"),
+          text("cause", "model: of the largest part of that: transfer, peer, shared, units or launch"),
           text("start_source", "where start comes from; empty: unknown"),
           real("kept_until", "s", "operations that began at or after it are left out, on every lane; empty: none"),
           text("step", "what the schedule calls the part that it belongs to; empty: it has no name"),

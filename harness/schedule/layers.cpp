@@ -69,6 +69,12 @@ Layers parse_layers(std::string_view text, double scale) {
     throw usage_error(fmt::format("layers \"{}\" do not say how many", text), "it takes a model and a number", example);
   }
   const Transformer& model = dense_model(text.substr(0, colon));
+  const auto width = static_cast<double>(model.hidden);
+  if (width * scale < 1) {
+    throw usage_error(fmt::format("scale {} leaves nothing of {}'s width of {}", scale, model.name, model.hidden),
+                      fmt::format("widths are 16 or more, which is {:.2g} of it", 16 / width),
+                      "type for example --scale 0.25");
+  }
   const std::string_view rest = text.substr(colon + 1);
   const std::size_t at = rest.find('@');
   const std::int64_t kv = model.hidden / model.heads * model.kv_heads;

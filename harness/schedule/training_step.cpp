@@ -32,6 +32,7 @@ class StageWork {
         compute_(compute),
         pairs_(cut_pairs(spec.layers, spec.tensor, "parts", "type another --tensor, or another --scale")),
         layers_(spec.layers.count / (std::int64_t{spec.shape.stages} * spec.shape.chunks)),
+        slots_(std::min(1 + spec.prefetch, layers_ * spec.shape.chunks)),
         whole_(spec.layers.tokens * spec.layers.hidden) {
     std::int64_t widest = hidden();
     std::int64_t largest = 0;
@@ -51,7 +52,7 @@ class StageWork {
     const std::int64_t parameters = layer_weights_ * layers_ * spec.shape.chunks;
     const std::int64_t kept = sharded() ? parameters / spec.data : parameters;
     weights_ = buffer("weights", kept);
-    if (sharded()) gathered_ = buffer("gathered", 2 * layer_weights_);
+    if (sharded()) gathered_ = buffer("gathered", slots_ * layer_weights_);
     gradients_ = buffer("weight_gradients", parameters);
     if (spec.data > 1) reduced_ = buffer("reduced", kept);
     // What the optimizer updates: the weights that GEMMs read stay as they are, and every replay computes the same.
@@ -182,7 +183,7 @@ class StageWork {
   Slice gather(Dataflow& flow, const Step& step, std::int64_t layer) {
     const std::int64_t offset = layer_offset(step, layer);
     if (!sharded()) return {weights_, offset, layer_weights_};
-    const Slice slot{gathered_, gathers_++ % 2 * layer_weights_, layer_weights_};
+    const Slice slot{gathered_, gathers_++ % slots_ * layer_weights_, layer_weights_};
     flow.add(lanes_.gather, Collective{CollectiveKind::all_gather, gather_, spec_.dtype, layer_weights_},
              {{weights_, offset / spec_.data, layer_weights_ / spec_.data}}, {slot});
     return slot;
@@ -238,6 +239,7 @@ class StageWork {
   CommId tensor_, data_, gather_;
   std::array<CutPair, 2> pairs_;
   std::int64_t layers_;  // of a chunk
+  std::int64_t slots_;   // fsdp: gathered layers at once
   std::int64_t whole_;   // elements of an activation
   std::int64_t layer_weights_ = 0;
   BufferId weights_, gathered_, gradients_, reduced_, master_, given_, scratch_, product_, summand_, loss_, state_,
@@ -255,6 +257,10 @@ void require_possible(const TrainingStepSpec& spec) {
   if (spec.tensor < 1 || spec.data < 1) {
     throw usage_error(fmt::format("{} parts of a layer and {} replicas are not possible", spec.tensor, spec.data),
                       "there is one or more of each", "type for example --tensor 2 --data 4");
+  }
+  if (spec.prefetch < 0) {
+    throw usage_error(fmt::format("a prefetch depth of {} is not possible", spec.prefetch), "it is 0 or more",
+                      "type for example --prefetch 1");
   }
   (void)pipeline_table(spec.shape);
   const std::int64_t parts = std::int64_t{spec.shape.stages} * spec.shape.chunks;

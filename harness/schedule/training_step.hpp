@@ -37,6 +37,7 @@ struct TrainingStepSpec {
   DType dtype = DType::f32;  // of everything: a dtype whose products it can hold, so not f8e4m3
   DataParallelMode mode = DataParallelMode::ddp;
   Bytes bucket = ddp_default_bucket;  // ddp: a bucket closes after the layer that makes it reach this
+  std::int64_t prefetch = 1;          // fsdp: layers gathered ahead of the one that computes
   // With a bound on one rank's memory a program that needs more is refused with Error(usage).
   std::optional<Bytes> memory_limit = std::nullopt;
 
@@ -57,8 +58,9 @@ inline constexpr const char* gather_communicator = "gather";  // fsdp: weights
 // "tensor", "data" and "gather" where there are such. Of each pair of matrices the summands are all-reduced before the
 // next pair, or the loss, begins, on the way back while the gradients of the pair's weights are computed. Gradients of
 // weights are accumulated over the microbatches; those of a layer are communicated when its last microbatch has passed,
-// while earlier layers still compute; two slots hold gathered layers. At the end the weights are updated bucket by
-// bucket. Throws Error(usage) where a cut does not divide, above memory_limit, and as pipeline_table does.
+// while earlier layers still compute; 1 + prefetch slots hold gathered layers, no more than a rank has. At the end the
+// weights are updated bucket by bucket. Throws Error(usage) where a cut does not divide, for a negative prefetch, above
+// memory_limit, and as pipeline_table does.
 Program training_step_program(const TrainingStepSpec& spec);
 
 }  // namespace ovl

@@ -232,9 +232,11 @@ std::string fit_verdict(const CostFit& fit) {
   const std::string errors = "half of the sizes are off by more than " + percent(fit.median_relative_error) +
                              ", the worst by " + percent(fit.max_relative_error);
   if (!(fit.beta() > 0)) return "poor: time does not grow with size; " + errors;
-  if (fit.median_relative_error > 0.1 || fit.max_relative_error > 0.5) return "poor: " + errors;
-  if (fit.median_relative_error > 0.05 || fit.max_relative_error > 0.2) return "fair: " + errors;
-  return "good";
+  // A line through large sizes may pass below 0 at size 0, where nothing was measured.
+  const std::string latency = fit.alpha() < 0 ? "; alpha is negative, which is no physical latency" : "";
+  if (fit.median_relative_error > 0.1 || fit.max_relative_error > 0.5) return "poor: " + errors + latency;
+  if (fit.median_relative_error > 0.05 || fit.max_relative_error > 0.2) return "fair: " + errors + latency;
+  return "good" + latency;
 }
 
 CostIntervals cost_intervals(std::span<const std::vector<SizeTime>> launches, int segments, std::uint64_t seed) {

@@ -44,7 +44,8 @@ SCHEMAS: dict[str, Any] = {
         "interleave:t repeats:i rounds:i rounds_spoilt:i blocks:i stop_rule:t precision:1 t_measure:s t_empty:s* "
         "t_compute:s* t_comm:s* t_serial:s* t_step:s* t_ideal:s speedup_bound:1 t_overlap:s t_exposed:s* "
         "hidden_share:1* hidden_fraction:1 speedup:1* speedup_measured:1 serial_gap:s t_path:s compute_stretch:1 "
-        "comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t verdict:t align_skew:s observer_ratio:1 "
+        "comm_stretch:1 compute_slowdown:1 comm_slowdown:1 slowdown_source:t exposed_transfer:s exposed_peer:s "
+        "exposed_shared:s exposed_units:s exposed_launch:s exposed_by:t verdict:t align_skew:s observer_ratio:1 "
         "core_distance:s core_distance_low:s core_distance_high:s busy_core_slowdown:1 steal_share:1 "
         "foreign_cpu_share:1 gemm:t m:i n:i k:i gemm_repeat:i collective:t bytes:i dtype:t bus_bandwidth:B/s "
         "algorithm_bandwidth:B/s gemm_rate:FLOP/s balance:t"
@@ -55,7 +56,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "operations": _columns(
         "key:t launch:i arm:t replay:i rank:i lane:t op:i kind:t nth:i bytes:i role:t enqueued:s eligible:s ready:s "
-        "start:s end:s host_return:s proceeded:s start_source:t kept_until:s step:t"
+        "start:s end:s host_return:s proceeded:s exposed:s cause:t start_source:t kept_until:s step:t"
     ),
 }
 

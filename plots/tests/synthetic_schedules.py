@@ -30,6 +30,10 @@ OWN = {
     ),
     "fsdp": _columns("prefetch:t in_flight:i communicators:i slots:i layer_bytes:i gathered_memory:i"),
     "tp": _columns("mode:t tiles:t tokens:i activation_bytes:i reduced_bytes:i bus_bandwidth:B/s"),
+    "step": _columns(
+        "tensor:i stages:i data:i schedule:t microbatches:i chunks:i mode:t bucket:t prefetch:t exposed_tensor:s* "
+        "exposed_data:s* exposed_pipeline:s* exposed_together:s"
+    ),
 }
 CHOICES = _columns(
     "series:t option:t values:i recommended:t best:t best_low:t best_high:t t_exposed:s* reference:t gain:s* "
@@ -40,6 +44,7 @@ OPERATIONS = synthetic.SCHEMAS["operations"]
 # bucket, how many of them, t_comm and t_exposed: a wire of 4 ms and 0.1 ms a bucket.
 DDP = (("tensor", 40, 8.0, 3.0), ("1MiB", 8, 4.8, 1.0), ("25MiB", 2, 4.2, 2.2), ("all", 1, 4.1, 4.1))
 FSDP = ((0, 5.0), (1, 1.0), (2, 0.95))  # depth, t_exposed
+STEP = ((8, 1, 4, 2.5), (1, 4, 8, 1.0))  # tensor, stages, data, t_exposed
 TP = ((64, 1, 2.0), (64, 4, 3.0), (512, 1, 5.0), (512, 4, 2.0))  # tokens, tiles, t_exposed
 
 
@@ -56,7 +61,7 @@ def build(directory: Path, bench: str, *, choices: bool = True) -> Path:
         "tables": {name: {"version": 1, "columns": columns} for name, columns in tables.items()},
     }
     (directory / "run.json").write_text(json.dumps(about), encoding="utf-8")
-    rows, chosen = {"ddp": _ddp, "fsdp": _fsdp, "tp": _tp}[bench]()
+    rows, chosen = {"ddp": _ddp, "fsdp": _fsdp, "tp": _tp, "step": _step}[bench]()
     _write(directory, "summary", tables["summary"], rows)
     if choices:
         _write(directory, "choices", CHOICES, chosen)
@@ -95,6 +100,15 @@ def _row(bench: str, key: str, comm: float, exposed: float, **own: Any) -> dict[
     for name, time in times.items():
         row |= {name: time * MS, f"{name}_low": (time - 0.1) * MS, f"{name}_high": (time + 0.1) * MS}
     return row | own
+
+
+def _step() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rows = [
+        _row("step", f"step tensor={t} stages={p}", 5.0, exposed, tensor=t, stages=p, data=d, mode="ddp")
+        | {"schedule": "1f1b", "exposed_tensor": exposed * MS, "source": "model"}
+        for t, p, d, exposed in STEP
+    ]
+    return rows, []
 
 
 def _ddp() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

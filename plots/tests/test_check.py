@@ -32,9 +32,9 @@ def test_a_sound_run_passes_and_says_what_was_checked(run_directory: Path) -> No
     assert found == []
     assert said == [
         "run.json: 3 table schemas",
-        "summary.csv: 7 rows of 90 columns, header and types against run.json",
+        "summary.csv: 7 rows of 96 columns, header and types against run.json",
         "samples.csv: 480 rows of 20 columns, header and types against run.json",
-        "operations.csv: 24 rows of 21 columns, header and types against run.json",
+        "operations.csv: 24 rows of 23 columns, header and types against run.json",
         "summary.csv: 7 cases (5 ok, 1 noisy, 1 unsupported), statuses, sources and keys",
         "samples.csv: 6 cases, looked up in summary.csv",
         "operations.csv: 2 cases, looked up in summary.csv",

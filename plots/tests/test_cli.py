@@ -122,7 +122,7 @@ def test_a_bad_run_directory_is_one_line_and_exit_1(run_directory: Path, capsys:
     status, _, err = run_main(capsys, "render", run_directory)
     assert status == 1
     assert err.count("\n") == 1
-    assert "summary.csv:1: got 1 columns, expected 90, as run.json says" in err
+    assert "summary.csv:1: got 1 columns, expected 96, as run.json says" in err
     assert f"`overlap-plots check {run_directory}` lists everything" in err
 
 

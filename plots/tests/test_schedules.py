@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of training schedules, read back from the artists, and the table of schemes."""
 
+import csv
 import dataclasses
 import math
 from dataclasses import replace
@@ -181,6 +182,17 @@ def test_schemes_are_the_recommended_cases_side_by_side(tmp_path: Path, capsys: 
     assert out == 0
     assert "9.1 % [8.2, 10.0] 45.5 % 45.5 % 4.5 % measured" in " ".join(text.split())
     assert "Peak: 20.0 GFLOP/s a rank, a device, dense f32." in text
+
+
+def test_every_case_of_a_step_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = synthetic_schedules.build(tmp_path / "step", "step", choices=False)
+    assert main(["schemes", str(run), "--peak", "20GFLOP/s", "--format", "csv"]) == 0
+    rows = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert [row[0] for row in rows[1:]] == ["step", "step"]
+    assert rows[1][1] == "gpt2-small:4@128 t8 p1 d4 ddp 1f1b"
+    # Exposed 2.5 of 12.5 ms; 0.1 GFLOP in 12.5 ms of 20 GFLOP/s, alone in 10.
+    assert rows[1][5:] == ["20.0 % [19.2, 20.8]", "40.0 %", "40.0 %", "10.0 %", "model"]
+    assert rows[2][1] == "gpt2-small:4@128 t1 p4 d8 ddp 1f1b"
 
 
 def test_a_share_without_an_interval_is_a_number_alone() -> None:

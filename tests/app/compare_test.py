@@ -163,6 +163,25 @@ class Machine(CompareTest):
         self.assertEqual([rate["name"] for rate in document["rates"]], ["memory", "link"])
         self.assertEqual([origin["source"] for origin in document["origins"]], ["A, page 1", "B", "a sheet"])
 
+    def test_published_rates_are_a_description_without_a_run(self):
+        out = self.folder / "a-node.json"
+        done = run(
+            MACHINE, "--out", out, "--fabric", "a fabric", "--device", "H100", "--rate", "memory=3e12,link=450e9",
+            "--rates-source", "a sheet", "--rate", "network=50e9", "--rates-source", "another, page 1",
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        document = json.loads(out.read_text())
+        self.assertEqual(
+            [(rate["name"], rate["origin"]) for rate in document["rates"]],
+            [("memory", "rates"), ("link", "rates"), ("network", "rates2")],
+        )
+        self.assertEqual([origin["source"] for origin in document["origins"]], ["a sheet", "another, page 1"])
+        self.assertEqual(run(MACHINE, "--check", out).stdout, done.stdout)
+        few = run(MACHINE, "--out", self.folder / "b.json", "--rate", "memory=3e12", "--rate", "link=1e9",
+                  "--rates-source", "a sheet")  # fmt: skip
+        self.assertEqual(few.returncode, 2)
+        self.assertIn("give both, one source for each list of rates", few.stderr)
+
     def test_where_nothing_can_be_written_no_resume_is_advised(self):
         done = run(MACHINE, self.a, "--out", "/proc/m.json")
         self.assertEqual(done.returncode, 1)

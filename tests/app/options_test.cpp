@@ -164,11 +164,14 @@ TEST(Options, TheLastOfTwoCounts) { EXPECT_EQ(parse({"--ranks", "2", "--ranks", 
 TEST(Options, RanksOfANodeTimesNodesAreTheModels) {
   const Options o = *parse({"--backend", "model", "--ranks", "8x128", "--skew", "5%"});
   EXPECT_EQ(o.ranks, 1024);
-  EXPECT_EQ(o.node_ranks, 8);
+  EXPECT_EQ(o.units, std::vector<int>{8});
   EXPECT_DOUBLE_EQ(o.skew, 0.05);
   const Options last = *parse({"--backend", "model", "--ranks", "8x128", "--ranks", "4"});
   EXPECT_EQ(last.ranks, 4);
-  EXPECT_EQ(last.node_ranks, 0) << "of two the last one counts";
+  EXPECT_TRUE(last.units.empty()) << "of two the last one counts";
+  const Options racks = *parse({"--backend", "model", "--ranks", "8x16x8"});
+  EXPECT_EQ(racks.ranks, 1024);
+  EXPECT_EQ(racks.units, (std::vector<int>{8, 128})) << "of a node, of a rack of 16";
   EXPECT_EQ(
       complaint({"--ranks", "8x128"}),
       "--ranks of a node times nodes is the model's: the others measure ranks as they are and where they are; add "
@@ -176,12 +179,12 @@ TEST(Options, RanksOfANodeTimesNodesAreTheModels) {
   EXPECT_EQ(complaint({"--backend", "host", "--skew", "5%"}),
             "--skew is the model's: the others measure ranks as they are and where they are; add --backend model, or "
             "leave it out");
-  for (const std::string text : {"8x", "0x8", "8x0", "8x-1", "8x8x8", "8x999999999", "2000x2000", "8 x 8"}) {
-    EXPECT_EQ(
-        complaint({"--backend", "model", "--ranks", text}),
-        "--ranks \"" + text +
-            "\" is not ranks of a node times nodes: both are whole numbers, together 1 to 1000000 ranks; type for "
-            "example --ranks 8x128");
+  for (const std::string text :
+       {"8x", "0x8", "8x0", "8x-1", "8xx8", "8x8x", "8x8x0", "8x999999999", "2000x2000", "8 x 8"}) {
+    EXPECT_EQ(complaint({"--backend", "model", "--ranks", text}),
+              "--ranks \"" + text +
+                  "\" is not ranks of a node times nodes: all are whole numbers, together 1 to 1000000 ranks; type for "
+                  "example --ranks 8x128, or 8x16x8 for racks of 16 nodes");
   }
   for (const std::string text : {"5", "-5%", "100%", "nan%", "%"}) {
     EXPECT_EQ(complaint({"--backend", "model", "--skew", text}),

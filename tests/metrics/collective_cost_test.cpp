@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace ovl {
 namespace {
@@ -61,8 +63,38 @@ TEST(CollectiveCost, TheFastestIsShortForSmallAndLeanForLarge) {
 TEST(CollectiveCost, AcrossNodesAHierarchyCarriesOnlyAPart) {
   // 2 nodes of 4: within, 3 steps each way of 100 MB on the fast link; across, 2 steps of 50 MB on the slow one.
   const LinkCost slow{.latency = microseconds(20), .bandwidth = BytesPerSecond(50e9)};
-  EXPECT_NEAR(hierarchical_all_reduce(4, 2, Bytes(400'000'000), link, slow).value() * 1e6,
-              2 * 3 * (10 + 1000) + 2 * (20 + 1000), 1e-6);
+  const std::array<HierarchyLevel, 2> levels{{{4, link}, {2, slow}}};
+  const HierarchicalCost cost = hierarchical_collective(all_reduce, levels, Bytes(400'000'000));
+  EXPECT_NEAR(cost.time.value() * 1e6, 2 * 3 * (10 + 1000) + 2 * (20 + 1000), 1e-6);
+  EXPECT_EQ(cost.bytes, (std::vector<double>{600e6, 100e6}));
+}
+
+TEST(CollectiveCost, AHierarchyOfThreeLevelsByHand) {
+  // Nodes of 4, racks of 2 nodes, 3 racks: 300 MB stay 300, 75 and 37.5 MB for a rank. Within, 3 steps of 75 MB; in the
+  // rack 1 step of 37.5 MB, both there and back; across racks, 4 steps of 12.5 MB.
+  const LinkCost rack{.latency = microseconds(20), .bandwidth = BytesPerSecond(50e9)};
+  const LinkCost spine{.latency = microseconds(30), .bandwidth = BytesPerSecond(25e9)};
+  const std::array<HierarchyLevel, 3> levels{{{4, link}, {2, rack}, {3, spine}}};
+  const double out = 3 * (10 + 750) + (20 + 750);
+  const auto us = [&](CollectiveKind kind) {
+    return hierarchical_collective(kind, levels, Bytes(300'000'000)).time.value() * 1e6;
+  };
+  EXPECT_NEAR(us(all_reduce), 2 * out + 4 * (30 + 500), 1e-6);
+  EXPECT_NEAR(us(reduce_scatter), out + 2 * (30 + 500), 1e-6);
+  EXPECT_EQ(us(all_gather), us(reduce_scatter));
+  EXPECT_TRUE(std::isnan(us(broadcast)));
+  EXPECT_EQ(hierarchical_collective(all_gather, levels, Bytes(300'000'000)).bytes,
+            (std::vector<double>{225e6, 37.5e6, 25e6}));
+}
+
+// One level is the algorithm itself, and members of one take no time.
+TEST(CollectiveCost, AHierarchyOfOneLevelIsNone) {
+  const std::array<HierarchyLevel, 1> one{{{6, link}}};
+  const std::array<HierarchyLevel, 3> alone{{{1, link}, {6, link}, {1, link}}};
+  EXPECT_EQ(hierarchical_collective(all_reduce, one, mebibytes(64)).time,
+            fastest_collective(all_reduce, 6, mebibytes(64), link, false).time);
+  EXPECT_EQ(hierarchical_collective(all_reduce, alone, mebibytes(60)).time,
+            collective_time(ring, all_reduce, 6, mebibytes(60), link));
 }
 
 TEST(CollectiveCost, OneRankTakesNoTime) {

@@ -64,6 +64,25 @@ TEST(ModelMachine, ADescriptionBecomesRates) {
   EXPECT_EQ(rates.nccl->channels, 12);
 }
 
+TEST(ModelMachine, LevelsAreTheFabric) {
+  Machine machine = parse_machine(text);
+  std::erase_if(machine.rates, [](const MachineRate& r) {
+    return r.name == "node_ranks" || r.name.starts_with("link") || r.name.starts_with("network");
+  });
+  machine.levels = {
+      {.name = "node", .ranks = 8, .bandwidth = {450e9, {}}, .latency = {1e-6, {}}, .origin = "here"},
+      {.name = "rack", .ranks = 128, .bandwidth = {50e9, {}}, .latency = {5e-6, {}}, .origin = "here"},
+      {.name = "spine", .bandwidth = {25e9, {}}, .latency = {8e-6, {}}, .oversubscription = 2, .origin = "here"}};
+  const Rates rates = rates_of(parse_machine(machine_json(machine)));
+  EXPECT_EQ(rates.node_ranks, 8);
+  EXPECT_EQ(rates.link.bandwidth, BytesPerSecond(450e9));
+  ASSERT_EQ(rates.beyond.size(), 2U);
+  EXPECT_EQ(rates.beyond[0].ranks, 128);
+  EXPECT_EQ(rates.beyond[0].link.latency, Seconds(5e-6));
+  EXPECT_EQ(rates.beyond[1].ranks, 0);
+  EXPECT_EQ(rates.beyond[1].oversubscription, 2);
+}
+
 TEST(ModelMachine, IdleSeriesOutOfPlaceComeFirst) {
   const Rates rates = rates_of(parse_machine(text));
   ASSERT_EQ(rates.collectives.size(), 2U) << "neither loaded nor a program of several collectives";

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
+#include "base/random.hpp"
 #include "program/builder.hpp"
+#include "program/order.hpp"
 #include "program/projection.hpp"
 #include "support/sample_programs.hpp"
 
@@ -752,6 +755,57 @@ TEST(Check, OnlyWorkOfTheBodyIsSubmittedAtATime) {
   program.classes[0].body[1].not_before = Seconds(1);
   EXPECT_THAT(found(program), ElementsAre(HasSubstr("only what is in the body is submitted at a time"),
                                           HasSubstr("wait e0 @right of class all: only work is submitted at a time")));
+}
+
+// ---- all of them, and no more --------------------------------------------------------------------------------------
+
+// Every pair that touches the same elements, one of them writing, and that nothing orders, by trying all pairs.
+std::size_t races_by_hand(const Program& program) {
+  const std::vector<Operation>& body = program.classes[0].body;
+  const HappensBefore order(body, program.lanes.size());
+  const auto touches = [](const std::vector<Slice>& a, const std::vector<Slice>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const Slice& x) {
+      return std::any_of(b.begin(), b.end(), [&](const Slice& y) {
+        return x.buffer == y.buffer && x.offset < y.offset + y.count && y.offset < x.offset + x.count;
+      });
+    });
+  };
+  std::size_t races = 0;
+  for (std::size_t j = 0; j < body.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      const bool conflict = touches(body[i].writes, body[j].writes) || touches(body[i].writes, body[j].reads) ||
+                            touches(body[i].reads, body[j].writes);
+      races += conflict && !order.before(i, j) ? 1 : 0;
+    }
+  }
+  return races;
+}
+
+TEST(Check, FindsTheRacesThatTryingAllPairsFinds) {
+  std::size_t all = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(mix64(seed));
+    ProgramBuilder p("random", 1);
+    std::vector<LaneId> lanes;
+    for (const char* name : {"a", "b", "c"}) lanes.push_back(p.lane({.name = name}));
+    const BufferId x = p.buffer({.name = "x", .count = 16});
+    const BufferId y = p.buffer({.name = "y", .count = 16});
+    ClassBuilder c = p.all_ranks();
+    const auto slice = [&](BufferId buffer) { return Slice{buffer, static_cast<std::int64_t>(random.below(12)), 4}; };
+    for (int i = 0; i < 60; ++i) {
+      const LaneId lane = lanes[random.below(3)];
+      if (random.below(3) == 0) {
+        c.order(lane, lanes[random.below(3)]);
+      } else {
+        c.body(lane, Copy{}, {slice(random.below(2) == 0 ? x : y)}, {slice(random.below(2) == 0 ? x : y)});
+      }
+    }
+    const Program program = std::move(p).finish();
+    const std::vector<Finding> findings = check(program);
+    EXPECT_EQ(findings.size(), races_by_hand(program)) << seed;
+    all += findings.size();
+  }
+  EXPECT_GT(all, 1000U);
 }
 
 }  // namespace

@@ -125,6 +125,64 @@ TEST(Machine, RefusalsNameTheEntryAndWhatWouldBeRight) {
   EXPECT_THAT(refusal([](json& m) { m = json::array(); }), HasSubstr("is no object"));
 }
 
+// A node of 8, a rack of 16 such nodes, and what connects the racks, with half of what they could send.
+Machine example_of_levels() {
+  Machine machine = example();
+  machine.levels = {{.name = "node", .ranks = 8, .bandwidth = {450e9, {}}, .latency = {1e-6, {}}, .origin = "rates"},
+                    {.name = "rack", .ranks = 128, .bandwidth = {50e9, {}}, .latency = {5e-6, {}}, .origin = "rates"},
+                    {.name = "spine",
+                     .bandwidth = {50e9, {48e9, 51e9}},
+                     .latency = {8e-6, {}},
+                     .oversubscription = 2,
+                     .origin = "rates"}};
+  return machine;
+}
+
+TEST(Machine, LevelsAreReadAsTheyWereWritten) {
+  const std::string text = machine_json(example_of_levels());
+  const Machine after = parse_machine(text);
+  EXPECT_EQ(machine_json(after), text);
+  ASSERT_EQ(after.levels.size(), 3U);
+  EXPECT_EQ(after.levels[1].ranks, 128);
+  EXPECT_EQ(after.levels[1].oversubscription, 1);
+  EXPECT_EQ(after.levels[2].oversubscription, 2);
+  EXPECT_EQ(after.levels[2].ranks, 0) << "the last connects all";
+  EXPECT_DOUBLE_EQ(after.levels[2].bandwidth.interval.low, 48e9);
+  EXPECT_FALSE(example_json().contains("levels")) << "without any the file has no such field";
+}
+
+TEST(Machine, RefusalsOfLevelsNameTheFieldAndWhatItNeeds) {
+  const auto refusal_of = [](const std::function<void(json&)>& change) {
+    json document = json::parse(machine_json(example_of_levels()));
+    change(document["levels"]);
+    return refusal([&](json& m) { m = document; });
+  };
+  EXPECT_THAT(refusal_of([](json& l) { l[1].erase("bandwidth"); }), HasSubstr("levels[1].bandwidth is missing; write"));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["bandwidth"] = -50e9; }),
+              HasSubstr("levels[1].bandwidth is -50000000000.0; write a number from 1 to"));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["latency"] = nullptr; }), HasSubstr("levels[1].latency is missing"));
+  EXPECT_THAT(refusal_of([](json& l) { l[2]["latency"] = std::nan(""); }), HasSubstr("levels[2].latency is missing"))
+      << "JSON has no NaN: it is written as null";
+  EXPECT_THAT(refusal_of([](json& l) { l[2]["oversubscription"] = 0.5; }),
+              HasSubstr("levels[2].oversubscription is 0.5; write a number from 1 to"));
+  EXPECT_THAT(
+      refusal_of([](json& l) { l[0]["oversubscription"] = 2; }),
+      HasSubstr("levels[0].oversubscription is of the first level, below which nothing is shared; leave it out"));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["ranks"] = 100; }),
+              HasSubstr("levels[1].ranks is 100; write a multiple of the 8 of the level below"));
+  EXPECT_THAT(refusal_of([](json& l) { l[1].erase("ranks"); }), HasSubstr("levels[1].ranks is missing"));
+  EXPECT_THAT(refusal_of([](json& l) { l[2]["ranks"] = 1024; }),
+              HasSubstr("levels[2].ranks is of the last level, which connects all; leave it out"));
+  EXPECT_THAT(refusal_of([](json& l) { l = json::array({l[0]}); }), HasSubstr("levels has one entry"));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["origin"] = "nowhere"; }), HasSubstr("levels[1].origin is \"nowhere\""));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["name"] = "node"; }), HasSubstr("levels[1] is a second \"node\""));
+  EXPECT_THAT(refusal_of([](json& l) { l[1]["bandwith"] = 1; }),
+              HasSubstr("levels[1].bandwith is no field of a machine description; did you mean bandwidth?"));
+  json both = json::parse(machine_json(example_of_levels()));
+  both["rates"].push_back({{"name", "network"}, {"rate", 50e9}, {"origin", "rates"}});
+  EXPECT_THAT(refusal([&](json& m) { m = both; }), HasSubstr("rates[1] is network, which levels say; leave one"));
+}
+
 TEST(Machine, ANumberWithoutAnOriginIsRefused) {
   EXPECT_THAT(refusal([](json& m) { m["rates"][0]["origin"] = "memory"; }),
               HasSubstr("rates[0].origin is \"memory\", which is none of origins"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/layers.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
@@ -45,7 +46,12 @@ TEST(Layers, ScaleMakesWidthsNarrowerInSteps) {
   EXPECT_EQ(layers.inner, 768);
   EXPECT_EQ(layers.tokens, 8);
   EXPECT_EQ(parse_layers("gpt2-small:1", 0.01).hidden, 16) << "768 / 100, to the nearest multiple of 16";
-  EXPECT_EQ(parse_layers("gpt2-small:1", 0.0001).hidden, 16) << "never nothing";
+  EXPECT_EQ(parse_layers("gpt2-small:1", 0.0014).hidden, 16) << "of one and more";
+  for (const double nothing : {0.0013, 1e-300}) {
+    EXPECT_THAT(
+        error_text([&] { parse_layers("gpt2-small:1", nothing); }),
+        testing::HasSubstr("leaves nothing of gpt2-small's width of 768: widths are 16 or more, which is 0.021"));
+  }
 }
 
 TEST(Layers, HaveTheGradientsOfTheModelInReverse) {

@@ -102,6 +102,21 @@ TEST(TrainingStep, ShardedWeightsAreGatheredForEachPass) {
   EXPECT_EQ(count_of(program, "weight_gradients"), 4 * 512);
 }
 
+// A slot a layer ahead, and no more than a rank has layers; what is computed stays the same.
+TEST(TrainingStep, PrefetchIsASlotEach) {
+  TrainingStepSpec spec = tiny(1, 1, 2, DataParallelMode::fsdp);
+  for (const auto& [prefetch, slots] : {std::pair{0, 1}, {1, 2}, {2, 3}, {3, 4}, {7, 4}}) {
+    spec.prefetch = prefetch;
+    const Program program = training_step_program(spec);
+    EXPECT_EQ(count_of(program, "gathered"), slots * 512) << prefetch;
+    EXPECT_EQ(collectives(program, "gather").size(), 16U);
+    expect_sound(program, "prefetch " + std::to_string(prefetch));
+  }
+  spec.prefetch = -1;
+  EXPECT_EQ(error_text([&] { training_step_program(spec); }),
+            "a prefetch depth of -1 is not possible: it is 0 or more; type for example --prefetch 1");
+}
+
 // Of one replica there is nothing to share.
 TEST(TrainingStep, ModesAreTheSameForOneReplica) {
   const Program ddp = training_step_program(tiny(2, 1, 1));

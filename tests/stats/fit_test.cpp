@@ -128,6 +128,9 @@ TEST(FitOne, FindsAnExactLineByEveryMethod) {
 TEST(FitCost, TakesOneLineWhereOneIsEnough) {
   EXPECT_EQ(fit_cost(line).segments.size(), 1U);
   EXPECT_EQ(fit_verdict(fit_cost(line)), "good");
+  CostFit below = fit_cost(line);
+  below.segments.front().line.alpha = -1e-6;
+  EXPECT_EQ(fit_verdict(below), "good; alpha is negative, which is no physical latency");
 }
 
 TEST(FitCost, TakesTwoWhereTheyPay) {

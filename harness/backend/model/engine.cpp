@@ -60,7 +60,7 @@ Index Graph::flow(double duration, std::span<const Index> operations, std::span<
   members_.insert(members_.end(), operations.begin(), operations.end());
   members_begin_.push_back(static_cast<Index>(members_.size()));
   for (const Share& share : shares) {
-    require(share.amount >= 0 && share.amount <= full, "a flow takes no more than a resource has");
+    require(share.amount >= 0 && std::isfinite(share.amount), "a flow takes a part of a resource");
     require(share.slowdown >= 1, "a signal slows");
     if (share.amount > 0 || share.slowdown > 1) shares_.push_back(share);
   }
@@ -132,6 +132,7 @@ Engine::Engine(const Graph& graph)
   }
 
   times_.resize(n);
+  released_.resize(n);
   for (auto* counts : {&pending_, &open_flows_, &held_}) counts->resize(n);
   for (auto* values : {&remaining_, &since_, &rate_, &limit_, &done_}) values->resize(f);
   missing_.resize(f);
@@ -144,6 +145,7 @@ Engine::Engine(const Graph& graph)
   next_.resize(shares_.size());
   previous_.resize(shares_.size());
   free_.resize(p);
+  freed_by_.resize(p);
   present_.resize(p);
   pool_dirty_.resize(p);
   key_.resize(f + p);
@@ -180,6 +182,7 @@ double Engine::play() {
 void Engine::reset() {
   now_ = 0;
   std::fill(times_.begin(), times_.end(), Times{});
+  std::fill(released_.begin(), released_.end(), Release{});
   pending_ = predecessors_;
   for (std::size_t op = 0; op < units_.size(); ++op) open_flows_[op] = flows_begin_[op + 1] - flows_begin_[op];
   std::fill(held_.begin(), held_.end(), 0);
@@ -190,6 +193,7 @@ void Engine::reset() {
   std::fill(demand_.begin(), demand_.end(), 0.0);
   std::fill(head_.begin(), head_.end(), -1);
   free_ = pool_units_;
+  std::fill(freed_by_.begin(), freed_by_.end(), -1);
   for (auto& present : present_) present.clear();
   std::fill(slot_.begin(), slot_.end(), -1);
   heap_.clear();
@@ -213,10 +217,12 @@ void Engine::settle() {
 
 // ---- operations and flows ------------------------------------------------------------------------------------------
 
-void Engine::fire(std::span<const Index> successors) {
+void Engine::fire(Index by, bool begun, std::span<const Index> successors) {
   for (const Index op : successors) {
     if (--pending_[at(op)] > 0) continue;
     times_[at(op)].ready = now_;
+    released_[at(op)].by = by;
+    released_[at(op)].begun = begun;
     work_.push_back(op);
   }
 }
@@ -233,7 +239,8 @@ void Engine::begin(Index op) {
   ++events_;
   times_[at(op)].begun = now_;
   times_[at(op)].started = now_;
-  fire(range(begin_successors_begin_, begin_successors_, op));
+  if (pool_[at(op)] >= 0) released_[at(op)].units_by = freed_by_[at(pool_[at(op)])];
+  fire(op, true, range(begin_successors_begin_, begin_successors_, op));
   if (open_flows_[at(op)] == 0) return finish(op);
   for (const Index flow : range(flows_begin_, flow_of_, op)) {
     if (--missing_[at(flow)] == 0) start_flow(flow);
@@ -246,12 +253,13 @@ void Engine::finish(Index op) {
   const Index pool = pool_[at(op)];
   if (pool >= 0) {
     free_[at(pool)] += held_[at(op)];
+    freed_by_[at(pool)] = op;
     held_[at(op)] = 0;
     auto& present = present_[at(pool)];
     present.erase(std::find(present.begin(), present.end(), op));
     touch_pool(pool);
   }
-  fire(range(successors_begin_, successors_, op));
+  fire(op, false, range(successors_begin_, successors_, op));
   for (const Index flow : range(ends_begin_, ends_, op)) {
     over_[at(flow)] = 1;
     if (active_[at(flow)]) end_flow(flow);
@@ -283,6 +291,7 @@ void Engine::end_flow(Index flow) {
   active_[at(flow)] = 0;
   done_[at(flow)] += (now_ - since_[at(flow)]) * rate_[at(flow)];
   rate_[at(flow)] = 0;
+  if (changes_ != nullptr) changes_->push_back({.flow = flow, .at = now_});
   for (Index s = shares_begin_[at(flow)]; s < shares_begin_[at(flow) + 1]; ++s) {
     const Index r = shares_[at(s)].resource;
     touch_resource(r);
@@ -348,6 +357,7 @@ void Engine::serve(Index pool) {
 void Engine::give(Index op, Index units) {
   held_[at(op)] += units;
   free_[at(pool_[at(op)])] -= units;
+  if (units < 0) freed_by_[at(pool_[at(op)])] = op;
   if (std::isnan(times_[at(op)].begun) || units_[at(op)].holds) return;
   for (const Index flow : range(flows_begin_, flow_of_, op)) {
     if (active_[at(flow)]) touch_flow(flow);
@@ -505,8 +515,11 @@ void Engine::fill(std::span<Index> raised, std::span<const Index> resources) {
       const Index flow = raised[i];
       const double limit = limit_[at(flow)];
       bool settled = cap_of(flow) / weight_[at(flow)] <= limit;
+      Index stopped_by = -1;
       of_component(flow, [&](const Share& s) {
-        if (!blocked_[at(s.resource)] && level_[at(s.resource)] <= limit) settled = true;
+        if (blocked_[at(s.resource)] || level_[at(s.resource)] > limit) return;
+        if (!settled) stopped_by = s.resource;
+        settled = true;
       });
       if (!settled) {
         raised[kept++] = flow;
@@ -514,14 +527,55 @@ void Engine::fill(std::span<Index> raised, std::span<const Index> resources) {
       }
       const double rate = limit * weight_[at(flow)];
       of_component(flow, [&](const Share& s) { left_[at(s.resource)] -= s.amount * rate; });
-      set_rate(flow, rate);
+      set_rate(flow, rate, stopped_by);
     }
     require(kept < count, "each pass settles a flow");
     count = kept;
   }
 }
 
-void Engine::set_rate(Index flow, double rate) {
+// Who has most of what keeps a flow at this rate: a full resource, else its units or what it hears.
+RateChange Engine::change_of(Index flow, double rate, Index full_resource) const {
+  RateChange change{.flow = flow, .at = now_, .rate = rate};
+  if (rate >= 1) return change;
+  const auto user_of = [&](Index r) {
+    Index most = -1;
+    double amount = 0;
+    for (Index s = head_[at(r)]; s >= 0; s = next_[at(s)]) {
+      const Index other = share_flow_[at(s)];
+      if (other == flow || shares_[at(s)].amount <= amount) continue;
+      most = other;
+      amount = shares_[at(s)].amount;
+    }
+    return most;
+  };
+  if (full_resource >= 0) {
+    change.limit = Limit::resource;
+    change.by = user_of(full_resource);
+    return change;
+  }
+  for (const Share& share : std::span(shares_).subspan(at(shares_begin_[at(flow)]),
+                                                       at(shares_begin_[at(flow) + 1] - shares_begin_[at(flow)]))) {
+    if (share.slowdown <= 1 || demand_[at(share.resource)] <= full || 1 / share.slowdown > rate) continue;
+    change.limit = Limit::signal;
+    change.by = user_of(share.resource);
+    return change;
+  }
+  change.limit = Limit::units;
+  Index most = 0;
+  for (const Index op : range(members_begin_, members_, flow)) {
+    if (pool_[at(op)] < 0 || units_[at(op)].holds) continue;
+    for (const Index other : present_[at(pool_[at(op)])]) {
+      if (other == op || held_[at(other)] <= most) continue;
+      change.by = other;
+      most = held_[at(other)];
+    }
+  }
+  return change;
+}
+
+void Engine::set_rate(Index flow, double rate, Index full_resource) {
+  if (changes_ != nullptr) changes_->push_back(change_of(flow, rate, full_resource));
   if (rate == rate_[at(flow)]) return;
   remaining_[at(flow)] = std::max(0.0, remaining_[at(flow)] - (now_ - since_[at(flow)]) * rate_[at(flow)]);
   done_[at(flow)] += (now_ - since_[at(flow)]) * rate_[at(flow)];

@@ -32,7 +32,8 @@ namespace ovl::model {
 
 using Index = std::int32_t;
 
-// The part of a resource that a flow takes at rate 1; or, of a signal, 1 to give it and 0 to hear it.
+// The part of a resource that a flow takes at rate 1 (above 1 it never has that rate); or, of a signal, 1 to give it
+// and 0 to hear it.
 struct Share {
   Index resource = 0;
   double amount = 0;
@@ -90,6 +91,19 @@ class Graph {
   std::vector<Edge> ends_;
 };
 
+// What keeps a flow from rate 1.
+enum class Limit : std::uint8_t { none, resource, signal, units };
+
+// From `at` on a flow has this rate; `by` is the flow (of units, the operation) that has most of what limits it; -1:
+// nobody else.
+struct RateChange {
+  Index flow = 0;
+  double at = 0;
+  double rate = 0;
+  Limit limit = Limit::none;
+  Index by = -1;
+};
+
 class Engine {
  public:
   explicit Engine(const Graph& graph);
@@ -104,6 +118,24 @@ class Engine {
   [[nodiscard]] double ended(Index operation) const { return times_[at(operation)].ended; }
   // When the last of its flows started; its beginning where it has none.
   [[nodiscard]] double started(Index operation) const { return times_[at(operation)].started; }
+
+  // Who let an operation become ready, the last of its predecessors, at its end or when it began; who last gave units
+  // back before it began. -1: nobody.
+  struct Release {
+    Index by = -1;
+    bool begun = false;
+    Index units_by = -1;
+  };
+  [[nodiscard]] Release released(Index operation) const { return released_[at(operation)]; }
+  // An operation's flows, a flow's operations and what it takes at rate 1.
+  [[nodiscard]] std::span<const Index> flows_of(Index operation) const {
+    return range(flows_begin_, flow_of_, operation);
+  }
+  [[nodiscard]] std::span<const Index> members_of(Index flow) const { return range(members_begin_, members_, flow); }
+  [[nodiscard]] double duration(Index flow) const { return duration_[at(flow)]; }
+  // Plays with every change of a rate noted, in the order of time, until told otherwise (nullptr); the last one of a
+  // flow is its end.
+  void note(std::vector<RateChange>* changes) { changes_ = changes; }
 
   // What an endless flow has done, in seconds at rate 1.
   [[nodiscard]] double done(Index flow) const { return done_[at(flow)]; }
@@ -133,7 +165,7 @@ class Engine {
 
   void reset();
   void settle();
-  void fire(std::span<const Index> successors);
+  void fire(Index by, bool begun, std::span<const Index> successors);
   void make_ready(Index operation);
   void begin(Index operation);
   void finish(Index operation);
@@ -154,7 +186,8 @@ class Engine {
   void touch_resource(Index resource);
   void share_out();
   void fill(std::span<Index> raised, std::span<const Index> resources);
-  void set_rate(Index flow, double rate);
+  void set_rate(Index flow, double rate, Index full_resource = -1);
+  [[nodiscard]] RateChange change_of(Index flow, double rate, Index full_resource) const;
   void tell();
 
   void heap_set(Index id, double key);
@@ -188,7 +221,8 @@ class Engine {
   // What changes while it plays.
   double now_ = 0;
   std::int64_t events_ = 0;
-  std::vector<Times> times_;                      // of operations
+  std::vector<Times> times_;  // of operations
+  std::vector<Release> released_;
   std::vector<Index> pending_;                    // predecessors that have not fired yet
   std::vector<Index> open_flows_;                 // flows that have not ended, of an operation
   std::vector<Index> held_;                       // units
@@ -200,6 +234,7 @@ class Engine {
   std::vector<double> demand_;                 // of a resource: shares of its active flows
   std::vector<Index> head_, next_, previous_;  // active shares of each resource, a linked list
   std::vector<Index> free_;                    // units of a pool
+  std::vector<Index> freed_by_;                // of a pool: who gave units back last
   std::vector<std::vector<Index>> present_;    // at a pool, by priority, then as they came
   std::vector<Index> work_;                    // operations that have become ready
   std::size_t work_done_ = 0;
@@ -217,6 +252,7 @@ class Engine {
   std::vector<double> key_;
   std::vector<Index> heap_, slot_;
 
+  std::vector<RateChange>* changes_ = nullptr;
   Watch watch_ = nullptr;
   void* watch_context_ = nullptr;
 };

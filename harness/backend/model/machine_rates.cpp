@@ -92,6 +92,17 @@ Rates rates_of(const Machine& machine) {
   rates.link = {Seconds(real("link_latency", unknown)), BytesPerSecond(real("link", unknown))};
   rates.network = {Seconds(real("network_latency", unknown)), BytesPerSecond(real("network", unknown))};
   rates.node_ranks = whole("node_ranks", 0);
+  if (!machine.levels.empty()) {
+    const auto link_of = [](const MachineLevel& level) {
+      return LinkCost{Seconds(level.latency.value), BytesPerSecond(level.bandwidth.value)};
+    };
+    rates.node_ranks = machine.levels.front().ranks;
+    rates.link = link_of(machine.levels.front());
+    for (std::size_t i = 1; i < machine.levels.size(); ++i) {
+      const MachineLevel& level = machine.levels[i];
+      rates.beyond.push_back({level.ranks, link_of(level), level.oversubscription});
+    }
+  }
   if (const auto generation = generation_of(machine.device); generation && whole("nccl_channels", 0) > 0) {
     rates.nccl = {*generation, whole("nccl_channels", 0), BytesPerSecond(real("nccl_channel", unknown))};
   }

@@ -24,6 +24,29 @@ constexpr int most_ranks = 1 << 16;
 // is the machine's; but copy engines leave the units alone.
 constexpr std::array<std::string_view, 4> transports{"nccl", "shm", "mpi", "copy"};
 
+// Nodes, racks ... of other sizes than the machine describes. Without a machine nothing depends on them.
+void ask_for_units(model::Rates& rates, const std::vector<int>& units) {
+  const std::size_t described = std::max<std::size_t>(1, rates.beyond.size());
+  if (units.size() > described && !rates.name.empty()) {
+    throw usage_error(fmt::format("--ranks asks for {} levels and machine {} describes {}", units.size() + 1,
+                                  rates.name, described + 1),
+                      "every level has a bandwidth and a latency of its own",
+                      "describe them in its `levels`, or type one number for each that it has");
+  }
+  rates.node_ranks = units.front();
+  for (std::size_t i = 1; i < units.size() && i <= rates.beyond.size(); ++i) rates.beyond[i - 1].ranks = units[i];
+  int below = rates.node_ranks;
+  for (const model::FabricLevel& level : rates.beyond) {
+    if (level.ranks == 0) break;
+    if (level.ranks % below != 0) {
+      throw usage_error(fmt::format("units of {} ranks do not divide by units of {}", level.ranks, below),
+                        fmt::format("machine {} has them on levels of its fabric", rates.name),
+                        "type the size of every level, such as --ranks 8x16x8");
+    }
+    below = level.ranks;
+  }
+}
+
 Error no_data() { return failure("the model moves no data", "it predicts times only", "verify on another backend"); }
 
 class ModelPrepared final : public Prepared {
@@ -93,6 +116,9 @@ class ModelBackend final : public Backend {
     d.memory = Bytes(std::numeric_limits<std::int64_t>::max());
     d.facts = {{"machine", rates_.name.empty() ? "none" : rates_.name}};
     if (rates_.node_ranks > 0) d.facts.push_back({"node_ranks", std::to_string(rates_.node_ranks)});
+    for (std::size_t i = 0; i + 1 < rates_.beyond.size(); ++i) {
+      d.facts.push_back({fmt::format("level_{}_ranks", i + 1), std::to_string(rates_.beyond[i].ranks)});
+    }
     if (rates_.skew > 0) d.facts.push_back({"skew", fmt::format("{:g} of seed {}", rates_.skew, rates_.seed)});
     return d;
   }
@@ -178,7 +204,7 @@ std::unique_ptr<Backend> open_model(World& world, const SessionOptions& options)
   }
   model::Rates rates;
   if (!options.machine.empty()) rates = model::rates_of(read_machine(options.machine));
-  if (options.node_ranks > 0) rates.node_ranks = options.node_ranks;
+  if (!options.units.empty()) ask_for_units(rates, options.units);
   rates.skew = options.skew;
   rates.seed = options.seed;
   return open_model(std::move(rates), options.ranks);

@@ -9,64 +9,55 @@
 #include <tuple>
 
 #include "backend/model/costs.hpp"
+#include "backend/model/exposure.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "program/alike.hpp"
 
 namespace ovl::model {
 namespace {
 
-constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
-
-// Who is where, looked up by rank.
-class Where {
- public:
-  explicit Where(const Program& program) : class_of_(static_cast<std::size_t>(program.ranks)) {
-    for (std::size_t c = 0; c < program.classes.size(); ++c) {
-      for (const Rank rank : program.classes[c].members) class_of_[rank.index()] = c;
-    }
-    for (const Communicator& comm : program.communicators) {
-      auto& group = group_of_.emplace_back(static_cast<std::size_t>(program.ranks), nowhere);
-      for (std::size_t g = 0; g < comm.groups.size(); ++g) {
-        for (const Rank rank : comm.groups[g]) group[rank.index()] = g;
+// Whether all groups that the members of a class are in lie alike on the fabric: on as many units of every level.
+bool equal_shapes(const Program& program, const Rates& rates, const RankTable& where) {
+  const std::vector<FabricLevel> fabric = fabric_of(rates);
+  if (fabric.size() == 1) return true;
+  for (const RankClass& c : program.classes) {
+    for (std::size_t k = 0; k < program.communicators.size() && !c.members.empty(); ++k) {
+      const auto& groups = program.communicators[k].groups;
+      const std::size_t first = where.group_of(k, c.members.front());
+      if (first == RankTable::nowhere) continue;
+      const std::vector<int> units = shape_of(fabric, groups[first]).units;
+      std::vector<bool> seen(groups.size());
+      for (const Rank rank : c.members) {
+        const std::size_t g = where.group_of(k, rank);
+        if (seen[g]) continue;
+        seen[g] = true;
+        if (shape_of(fabric, groups[g]).units != units) return false;
       }
     }
   }
-  [[nodiscard]] std::size_t class_of(Rank rank) const { return class_of_[rank.index()]; }
-  [[nodiscard]] std::size_t group_of(std::size_t comm, Rank rank) const { return group_of_[comm][rank.index()]; }
-
- private:
-  std::vector<std::size_t> class_of_;
-  std::vector<std::vector<std::size_t>> group_of_;  // by communicator, then rank
-};
-
-bool exchanges_on(const RankClass& c, CommId comm) {
-  return std::any_of(c.body.begin(), c.body.end(), [&](const Operation& op) {
-    const auto* e = std::get_if<Exchange>(&op.work);
-    return e != nullptr && e->comm == comm;
-  });
+  return true;
 }
 
-// Whether all members of a class see the same: on every communicator, groups of the same classes in the same places, on
-// as many nodes, and where they exchange, nobody else of their class.
-bool equal_members(const Program& program, const Rates& rates, const Where& where, std::size_t c) {
-  const RankClass& rank_class = program.classes[c];
-  for (std::size_t k = 0; k < program.communicators.size(); ++k) {
-    const auto& groups = program.communicators[k].groups;
-    const std::size_t first = where.group_of(k, rank_class.members.front());
-    std::vector<std::size_t> classes;
-    if (first != nowhere) {
-      for (const Rank rank : groups[first]) classes.push_back(where.class_of(rank));
-      if (std::count(classes.begin(), classes.end(), c) > 1 && exchanges_on(rank_class, CommId(k))) return false;
+// Where units share what leaves them: whether all of them that have ranks of a class have equally many of every class.
+// Then one stands for all, and so does one rank of a class for those of its unit.
+bool equal_units(const Program& program, const Rates& rates, const RankTable& where) {
+  const std::vector<FabricLevel> fabric = fabric_of(rates);
+  for (std::size_t i = 1; i < fabric.size(); ++i) {
+    if (fabric[i].oversubscription <= 1) continue;
+    std::map<int, std::vector<int>> units;  // ranks of each class in them
+    for (int r = 0; r < program.ranks; ++r) {
+      std::vector<int>& ranks = units[unit_of(fabric[i - 1], Rank(r))];
+      ranks.resize(program.classes.size());
+      ++ranks[where.class_of(Rank(r))];
     }
-    std::vector<bool> seen(groups.size());
-    for (const Rank rank : rank_class.members) {
-      const std::size_t g = where.group_of(k, rank);
-      if ((g == nowhere) != (first == nowhere)) return false;
-      if (g == nowhere || g == first || seen[g]) continue;
-      seen[g] = true;
-      const auto same = [&](Rank other, std::size_t of) { return where.class_of(other) == of; };
-      if (!std::equal(groups[g].begin(), groups[g].end(), classes.begin(), classes.end(), same)) return false;
-      if (nodes_of(rates, groups[g]) != nodes_of(rates, groups[first])) return false;
+    std::vector<const std::vector<int>*> first(program.classes.size(), nullptr);
+    for (const auto& [unit, ranks] : units) {
+      for (std::size_t c = 0; c < ranks.size(); ++c) {
+        if (ranks[c] == 0) continue;
+        if (first[c] == nullptr) first[c] = &ranks;
+        if (*first[c] != ranks) return false;
+      }
     }
   }
   return true;
@@ -88,16 +79,15 @@ int priority_of(const Lane& lane) { return lane.priority == Priority::high ? 1 :
 }  // namespace
 
 std::vector<Player> players_of(const Program& program, const Rates& rates) {
-  const Where where(program);
+  const RankTable where(program);
   std::vector<Player> players;
-  bool equal = rates.skew == 0;
-  for (std::size_t c = 0; c < program.classes.size() && equal; ++c) {
-    if (program.classes[c].members.empty()) continue;
-    equal = equal_members(program, rates, where, c);
-    players.push_back({c, program.classes[c].members});
+  if (rates.skew == 0 && members_are_alike(program, where) && equal_shapes(program, rates, where) &&
+      equal_units(program, rates, where)) {
+    for (std::size_t c = 0; c < program.classes.size(); ++c) {
+      if (!program.classes[c].members.empty()) players.push_back({c, program.classes[c].members});
+    }
+    return players;
   }
-  if (equal) return players;
-  players.clear();
   for (int r = 0; r < program.ranks; ++r) players.push_back({where.class_of(Rank(r)), {Rank(r)}});
   return players;
 }
@@ -107,7 +97,7 @@ std::vector<Player> players_of(const Program& program, const Rates& rates) {
 class PlanBuilder {
  public:
   PlanBuilder(Plan& plan, const Program& program, const Rates& rates, bool live)
-      : plan_(plan), program_(program), rates_(rates), live_(live), where_(program) {
+      : plan_(plan), program_(program), rates_(rates), live_(live), where_(program), fabric_(fabric_of(rates)) {
     for (std::size_t p = 0; p < plan.players_.size(); ++p) {
       for (const Rank rank : plan.players_[p].members) {
         player_of_.resize(std::max(player_of_.size(), rank.index() + 1));
@@ -126,9 +116,13 @@ class PlanBuilder {
  private:
   using Preds = std::vector<Index>;
 
+  // Both directions of a device's link to a level, or of what leaves a unit for one; -1: never short.
+  struct Link {
+    Index out = -1, in = -1;
+  };
   struct Device {
     Index memory = -1;
-    Index link_out = -1, link_in = -1, network_out = -1, network_in = -1;
+    std::vector<Link> links;  // by level
     Index compute_signal = -1, comm_signal = -1;
     Index compute_pool = -1, comm_pool = -1, copy_pool = -1;
     int compute_units = 0, comm_units = 0;
@@ -165,13 +159,9 @@ class PlanBuilder {
   Device make_device() {
     Device d;
     if (!std::isnan(rates_.memory.value())) d.memory = graph_.resource();
-    if (!std::isnan(rates_.link.bandwidth.value())) {
-      d.link_out = graph_.resource();
-      d.link_in = graph_.resource();
-    }
-    if (!std::isnan(rates_.network.bandwidth.value())) {
-      d.network_out = graph_.resource();
-      d.network_in = graph_.resource();
+    for (const FabricLevel& level : fabric_) {
+      Link& link = d.links.emplace_back();
+      if (!std::isnan(level.link.bandwidth.value())) link = {graph_.resource(), graph_.resource()};
     }
     if (rates_.compute_slowdown > 1 || rates_.comm_slowdown > 1) {
       d.compute_signal = graph_.signal();
@@ -202,11 +192,25 @@ class PlanBuilder {
       shares_.push_back({d.memory, cost.memory, 1});
     }
   }
-  void add_link(const Device& d, const Cost& cost, bool out, bool in) {
-    const Index o = cost.network ? d.network_out : d.link_out;
-    const Index i = cost.network ? d.network_in : d.link_in;
-    if (out && o >= 0) shares_.push_back({o, cost.link, 1});
-    if (in && i >= 0) shares_.push_back({i, cost.link, 1});
+  // The links of a player on the way, and what its units have to a level that cannot take all of them at once. Its
+  // members in one unit do the same at the same time.
+  void add_links(std::size_t p, const Cost& cost, bool out, bool in) {
+    const auto add = [&](const Link& link, double amount) {
+      if (out && link.out >= 0) shares_.push_back({link.out, amount, 1});
+      if (in && link.in >= 0) shares_.push_back({link.in, amount, 1});
+    };
+    for (std::size_t i = 0; i < cost.links.size(); ++i) {
+      add(devices_[p].links[i], cost.links[i]);
+      if (i == 0 || fabric_[i].oversubscription <= 1) continue;
+      const FabricLevel& below = fabric_[i - 1];
+      const std::vector<Rank>& members = plan_.players_[p].members;
+      const int unit = unit_of(below, members.front());
+      const auto alike =
+          std::count_if(members.begin(), members.end(), [&](Rank rank) { return unit_of(below, rank) == unit; });
+      const auto [found, fresh] = uplinks_.try_emplace({i, unit});
+      if (fresh) found->second = {graph_.resource(), graph_.resource()};
+      add(found->second, cost.links[i] * static_cast<double>(alike) * fabric_[i].oversubscription / below.ranks);
+    }
   }
 
   // ---- one player --------------------------------------------------------------------------------------------------
@@ -484,7 +488,7 @@ class PlanBuilder {
     shares_.clear();
     for (const std::size_t p : m.players) {
       add_shares(devices_[p], cost, Role::communication);
-      add_link(devices_[p], cost, true, true);
+      add_links(p, cost, true, true);
     }
     graph_.flow(cost.time.value(), m.operations, shares_);
   }
@@ -521,10 +525,10 @@ class PlanBuilder {
     const Cost cost = message_cost(rates_, m.bytes, m.from_rank, m.to_rank);
     shares_.clear();
     add_shares(devices_[m.from], cost, Role::communication);
-    add_link(devices_[m.from], cost, true, false);
+    add_links(m.from, cost, true, false);
     if (m.to != m.from) {
       add_shares(devices_[m.to], cost, Role::communication);
-      add_link(devices_[m.to], cost, false, true);
+      add_links(m.to, cost, false, true);
     }
     std::vector<Index> ends{m.send};
     if (m.receive != m.send) ends.push_back(m.receive);
@@ -537,7 +541,9 @@ class PlanBuilder {
   bool live_;
   double pace_ = 1;     // of the player under construction
   bool timed_ = false;  // likewise: its host has waited for a time
-  Where where_;
+  RankTable where_;
+  std::vector<FabricLevel> fabric_;
+  std::map<std::pair<std::size_t, int>, Link> uplinks_;  // of a level, and the unit below it
   Graph graph_;
   std::vector<std::size_t> player_of_;  // by rank
   std::vector<Device> devices_;         // by player
@@ -561,7 +567,10 @@ Plan::Plan(const Program& program, const Rates& rates, bool live)
 
 Timings Plan::play(Recording recording) {
   Engine& engine = *engine_;
+  std::vector<RateChange> changes;
+  engine.note(recording == Recording::operations ? &changes : nullptr);
   engine.play();
+  engine.note(nullptr);
   Timings timings;
   timings.start_source = "model";
   timings.ranks.resize(static_cast<std::size_t>(ranks_));
@@ -593,6 +602,12 @@ Timings Plan::play(Recording recording) {
                          : first[Role::communication] < first[Role::compute] ? "comm_first"
                                                                              : "compute_first";
   if (recording == Recording::spans) return timings;
+  std::vector<ExplainedPlayer> explained;
+  for (std::size_t p = 0; p < players_.size(); ++p) {
+    ExplainedPlayer& player = explained.emplace_back(players_[p].members.front());
+    for (const Played& o : operations_[p]) player.operations.push_back({o.id, o.role, o.operation});
+  }
+  timings.exposed = exposed_time(engine, changes, explained);
   for (std::size_t p = 0; p < players_.size(); ++p) {
     for (const Rank rank : players_[p].members) {
       for (const Played& o : operations_[p]) {

@@ -39,6 +39,15 @@ struct NcclDescription {
   BytesPerSecond channel_bandwidth{0};
 };
 
+// A level of a fabric above the node: it connects the units of the level below, `ranks` devices in all that follow each
+// other. What leaves the devices of one unit below for it shares n · bandwidth / oversubscription, each way, n devices
+// being in that unit; whatever goes further up passes here too.
+struct FabricLevel {
+  int ranks = 0;                                             // 0: all that there are
+  LinkCost link{Seconds(unknown), BytesPerSecond(unknown)};  // of one device, one direction
+  double oversubscription = 1;
+};
+
 struct Rates {
   std::string name;                             // of the machine; empty: none was given, only busy runs
   std::vector<std::string> transports{"none"};  // first is the default; "copy" uses copy engines and no units
@@ -56,6 +65,7 @@ struct Rates {
   std::vector<KnownCollective> collectives;
   LinkCost link{Seconds(unknown), BytesPerSecond(unknown)};     // between devices of a node, one direction
   LinkCost network{Seconds(unknown), BytesPerSecond(unknown)};  // between nodes, for each device
+  std::vector<FabricLevel> beyond;                              // above the node, in place of `network`
   int node_ranks = 0;                                           // devices of a node; 0: all on one
   std::optional<NcclDescription> nccl;
 

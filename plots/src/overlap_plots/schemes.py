@@ -31,7 +31,10 @@ SCHEMES = {
     "tp": Scheme("all_reduce of a pair's output", "next pair of matrices", "nothing, or the next tile", "tiles"),
     "pp": Scheme("send, receive of activations and gradients", "next stage", "other microbatches"),
     "ordering": Scheme("all_reduce of a bucket", "optimizer of the bucket", "rest of the backward pass"),
+    "step": Scheme("those of tensor, data and pipeline", "next pair; optimizer; next stage", "as each by itself"),
 }
+
+_WAYS = {"t": "tensor", "p": "stages", "d": "data"}  # of cutting a step, as overlap-step shortens them
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def _line(bench: str, row: pd.Series[Any], option: str, peak: Peak | None) -> Li
         hfu = float(row["hardware_flops"] / (step * peak.flops_per_second))
         lost = float(row["model_flops"] / (row["t_compute"] * peak.flops_per_second)) - mfu
     case = str(row["layers"]) if "layers" in row else ""
+    if bench == "step":
+        case += "".join(f" {letter}{row[way]:.0f}" for letter, way in _WAYS.items())
     if option:
         case += f" {option} {row[option]}"
     for name in ("mode", "schedule", "variant"):
