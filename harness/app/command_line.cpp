@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <new>
 
 #include "app/config_file.hpp"
 #include "base/error.hpp"
@@ -153,6 +154,35 @@ void require_value(const std::string& option, const std::string& text) {
 
 // ---- the process ----------------------------------------------------------------------------------------------------
 
+// How many bytes from `at` on are one character of UTF-8; 0: none, or a control character.
+std::size_t character_at(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || at + size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  return first == 0xc2 && byte(at + 1) < 0xa0 ? 0 : size;
+}
+
+// What a terminal obeys rather than shows, as \xNN: a name in a file of somebody else must not move the cursor, nor say
+// something else than stands there. `lines`: ends of lines and tabs stay.
+std::string shown(std::string_view text, bool lines) {
+  std::string all;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = lines && (text[i] == '\n' || text[i] == '\t') ? 1 : character_at(text, i);
+    if (size == 0) {
+      all += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
+    } else {
+      all += text.substr(i, size);
+    }
+    i += size == 0 ? 1 : size;
+  }
+  return all;
+}
+
 // Errors of writing are to be seen where they happen, as errors: not by a signal that ends a run (a file over the
 // limit of its size, a reader of our output that has gone), and not by a table in the place of standard output, as a
 // file would be that is opened while one of the three standard descriptors is closed.
@@ -171,10 +201,13 @@ int run(const std::string& program, const std::function<int()>& body) {
   try {
     return body();
   } catch (const Error& error) {
-    print_message(program + ": " + error.what());
+    print_message(program + ": " + shown(error.what(), false));  // one line, whatever a file says
     return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    print_message(program + ": this process got no more memory; make the sizes smaller, or allow it more");
+    return 1;
   } catch (const std::exception& error) {
-    print_message(program + ": " + error.what() + "; this is a defect of overlapbench, please report it");
+    print_message(program + ": " + shown(error.what(), false) + "; this is a defect of overlapbench, please report it");
     return 1;
   }
 }
@@ -310,20 +343,33 @@ std::optional<std::vector<std::string>> parse_command_line(CLI::App& app, int ar
   return google_benchmark;
 }
 
-void print_out(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void print_out(const std::string& text) { std::fputs(shown(text, true).c_str(), stdout); }
 
 void print_message(const std::string& text) {
   std::fflush(stdout);  // in the order in which it was said
-  std::fputs((text + "\n").c_str(), stderr);
+  std::fputs((shown(text, true) + "\n").c_str(), stderr);
 }
 
 std::string shell_line(const std::vector<std::string>& words) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || std::strchr("-_./:,=+@%", c) != nullptr; };
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || (c != 0 && std::strchr("-_./:,=+@%", c) != nullptr);
+  };
+  const auto ends_line = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   std::string line;
   for (const std::string& word : words) {
     line += line.empty() ? "" : " ";
     if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
       line += word;
+      continue;
+    }
+    if (std::any_of(word.begin(), word.end(), ends_line)) {  // as bash, zsh and ksh read it
+      line += "$'";
+      for (const char c : word) {
+        const bool quoted = c == '\'' || c == '\\';
+        line += ends_line(static_cast<unsigned char>(c)) ? fmt::format("\\{:03o}", static_cast<unsigned char>(c))
+                                                         : (quoted ? "\\" : "") + std::string(1, c);
+      }
+      line += '\'';
       continue;
     }
     line += '\'';

@@ -215,6 +215,18 @@ std::string write_answer(const Answer& a) {
   return framed_greeting(std::move(w).take());
 }
 
+// Throws Error(failure) for what is no answer.
+Answer read_answer(std::string_view body) {
+  WireReader reader(body);
+  Answer answer;
+  answer.accepted = reader.truth();
+  answer.later = reader.truth();
+  answer.local_process = reader.integer();
+  answer.local_size = reader.integer();
+  answer.reason = reader.text();
+  return answer;
+}
+
 enum class Heard { more, garbage, whole };
 
 // Whether `text` holds a whole greeting, whose body then is `body`.
@@ -383,6 +395,8 @@ class Door {
   }
 
  private:
+  static constexpr std::size_t most_guests = 1024;  // that have not greeted: more wait in the kernel's queue
+
   struct Guest {
     Socket socket;
     std::string address;
@@ -391,7 +405,8 @@ class Door {
   };
 
   void wait() {
-    std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
+    const bool room = guests_.size() < most_guests;
+    std::vector<pollfd> fds{{listener_.get(), static_cast<short>(room ? POLLIN : 0), 0}};
     for (const Guest& guest : guests_) fds.push_back({guest.socket.get(), POLLIN, 0});
     const std::size_t had = guests_.size();
     if (::poll(fds.data(), fds.size(), milliseconds_until(deadline_, 200)) < 0 && errno != EINTR) {
@@ -407,7 +422,6 @@ class Door {
   }
 
   void let_in() {
-    constexpr std::size_t most_guests = 1024;  // that have not greeted: more wait in the kernel's queue
     while (guests_.size() < most_guests) {
       sockaddr_storage from{};
       socklen_t size = sizeof from;
@@ -565,13 +579,7 @@ Met join(const TcpOptions& options) {
           open = false;
         }
         if (state != Heard::whole) continue;
-        WireReader reader(body);
-        Answer answer;
-        answer.accepted = reader.truth();
-        answer.later = reader.truth();
-        answer.local_process = reader.integer();
-        answer.local_size = reader.integer();
-        answer.reason = reader.text();
+        const Answer answer = read_answer(body);
         if (!answer.accepted) {
           why = answer.reason;
           if (!answer.later) {

@@ -7,6 +7,23 @@
 #include "backend/progress.hpp"
 
 namespace ovl {
+namespace {
+
+// Until `stop`, or until this process has run for so long: time that it stands still (Ctrl-Z, a frozen container)
+// passes for the replay as little as for the watcher, so a part of the limit that takes far longer than it should does
+// not count.
+void wait_for(Seconds limit, std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const bool& stop) {
+  using clock = std::chrono::steady_clock;
+  constexpr int parts = 4;
+  const std::chrono::duration<double> part(limit.value() / parts);
+  for (int counted = 0; counted < parts;) {
+    const clock::time_point began = clock::now();
+    if (changed.wait_for(lock, part, [&] { return stop; })) return;
+    if (clock::now() - began < 2 * part + std::chrono::milliseconds(100)) ++counted;
+  }
+}
+
+}  // namespace
 
 Deadline::Deadline(Backend& backend, Seconds limit, OnHang on_hang)
     : backend_(backend), limit_(limit), on_hang_(std::move(on_hang)), thread_([this] { watch(); }) {}
@@ -49,7 +66,7 @@ void Deadline::watch() {
       continue;
     }
     const std::uint64_t watched = replay_;
-    changed_.wait_for(lock, std::chrono::duration<double>(limit_.value()), [this] { return stop_; });
+    wait_for(limit_, lock, changed_, stop_);
     if (stop_ || program_ == nullptr || replay_ != watched) continue;
     report_ = progress_text(*program_, backend_.progress());
     if (report_.empty()) report_ = "no lane had begun";

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "results/cost_series.hpp"
+#include "results/import/imported.hpp"
 #include "results/loaded_run.hpp"
 #include "stats/summary.hpp"
 
@@ -104,7 +105,7 @@ std::string inconsistency(const std::vector<Row>& summary, const std::vector<Row
   std::set<CaseId> seen;
   for (const Row& row : summary) {
     const CaseId id = case_of(row);
-    const std::string name = fmt::format("the case \"{}\" of launch {}: ", id.first, id.second);
+    const std::string name = fmt::format("the case \"{}\" of launch {}: ", printable(id.first, 400), id.second);
     if (!seen.insert(id).second) return name + "it has two rows";
     if (!has_numbers(row)) continue;
     const auto found = cases.find(id);

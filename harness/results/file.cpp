@@ -75,10 +75,23 @@ Descriptor::~Descriptor() {
   if (valid()) ::close(fd_);
 }
 
-AppendFile::AppendFile(std::filesystem::path path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, readable_by_all)) {
-  if (!file_.valid()) throw_errno("open", path_, errno);
+Descriptor open_own(const std::filesystem::path& path, int flags, std::string_view verb) {
+  constexpr std::string_view remedy = "put a file in its place, or name another --out";
+  const auto refuse = [&](std::string_view why) {
+    throw FileError("cannot " + std::string(verb) + " " + path.string(), std::string(why), remedy);
+  };
+  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK, readable_by_all));
+  if (!file.valid() && errno == ELOOP) refuse("it is a link, which may lead anywhere");
+  if (!file.valid() && errno == ENXIO) refuse("it is no file");
+  if (!file.valid()) throw_errno(verb, path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_errno(verb, path, errno);
+  if (!S_ISREG(status.st_mode)) refuse("it is no file");
+  return file;
 }
+
+AppendFile::AppendFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(open_own(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, "open")) {}
 
 void AppendFile::append(std::string_view text) { write_all(file_.get(), text, path_); }
 
@@ -96,10 +109,9 @@ void AppendFile::roll_back(std::int64_t size) noexcept {
   if (::ftruncate(file_.get(), size) == 0) ::fsync(file_.get());
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid() && errno == ENOENT) return {};
-  if (!file.valid()) throw_errno("open", path, errno);
+namespace {
+
+std::string read_all(const Descriptor& file, const std::filesystem::path& path) {
   std::string text;
   std::array<char, 65536> part;
   for (;;) {
@@ -111,6 +123,30 @@ std::string read_text(const std::filesystem::path& path) {
   }
 }
 
+}  // namespace
+
+std::string read_text(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return {};
+  if (!file.valid()) throw_errno("open", path, errno);
+  return read_all(file, path);
+}
+
+std::string read_table_text(const std::filesystem::path& path) {
+  // A pipe would be waited for, and is not opened by this.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return {};
+  if (!file.valid()) throw_errno("open", path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_errno("read", path, errno);
+  const auto refuse = [&](std::string_view why) {
+    throw FileError("cannot read " + path.string(), std::string(why), "name another run directory");
+  };
+  if (!S_ISREG(status.st_mode)) refuse("it is no file");
+  if (status.st_size > largest_table) refuse("it has more than 4 GiB");
+  return read_all(file, path);
+}
+
 std::filesystem::path prepared_path(const std::filesystem::path& path) {
   std::string name = ".";
   name.append(path.filename().string()).append(".new");
@@ -120,7 +156,9 @@ std::filesystem::path prepared_path(const std::filesystem::path& path) {
 void replace_text(const std::filesystem::path& path, std::string_view text) {
   const std::filesystem::path prepared = prepared_path(path);
   try {
-    const Descriptor file(::open(prepared.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, readable_by_all));
+    ::unlink(prepared.c_str());  // whatever a crash, or somebody else, left under that name
+    const Descriptor file(
+        ::open(prepared.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, readable_by_all));
     if (!file.valid()) throw_errno("create", path, errno);
     write_all(file.get(), text, path);
     sync_all(file.get(), path);

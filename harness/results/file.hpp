@@ -34,6 +34,10 @@ class Descriptor {
   int fd_ = -1;
 };
 
+// Opens a file for writing, with the flags of open(2), that is this program's own: a link that somebody put in its
+// place is not followed, a pipe is not waited for. `verb` is for the error.
+Descriptor open_own(const std::filesystem::path& path, int flags, std::string_view verb);
+
 // A file that only grows, but for a roll-back.
 class AppendFile {
  public:
@@ -54,6 +58,11 @@ class AppendFile {
 
 // Empty when there is no such file.
 std::string read_text(const std::filesystem::path& path);
+
+// Of a run directory that somebody else may have made: likewise, but what is no file, a pipe or a device, is refused,
+// and so is what no run of ours has the size of.
+std::string read_table_text(const std::filesystem::path& path);
+constexpr std::int64_t largest_table = std::int64_t{4} << 30;
 
 // Writes a whole file by rename: a reader, or a crash, sees the old text or the new one and nothing between.
 void replace_text(const std::filesystem::path& path, std::string_view text);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "results/file.hpp"
 #include "results/import/imported.hpp"
+#include "results/json_text.hpp"
 
 namespace ovl {
 namespace {
@@ -49,8 +51,9 @@ json read_about(const fs::path& path, const std::string& name) {
   if (!fs::is_directory(path, error)) not_a_run(name, "it is a file");
   const fs::path file = path / "run.json";
   if (!fs::exists(file, error)) not_a_run(name, "it has no run.json");
+  if (!fs::is_regular_file(file, error)) not_a_run(name, "its run.json is no file");
   if (fs::file_size(file, error) > largest_description) not_a_run(name, "its run.json has more than 64 MiB");
-  json about = json::parse(read_text(file), nullptr, false);
+  json about = parse_json(read_table_text(file));
   if (at(about, {"identity"}) == nullptr || at(about, {"tables", "summary"}) == nullptr) {
     not_a_run(name, "its run.json does not describe one");
   }
@@ -67,7 +70,11 @@ ColumnType type_of(const std::string& text) {
 Schema schema_of(const json& tables, const std::string& table) {
   const json& entry = tables.at(table);
   Schema schema{table, entry.at("version").get<int>(), {}};
+  std::set<std::string> names;
   for (const json& c : entry.at("columns")) {
+    if (const auto name = c.at("name").get<std::string>(); !names.insert(name).second) {
+      throw failure("the column \"" + printable(name) + "\" stands there twice", "");
+    }
     schema.columns.push_back({c.at("name").get<std::string>(), type_of(c.at("type").get<std::string>()),
                               c.value("unit", ""), c.value("description", "")});
   }
@@ -80,7 +87,7 @@ LoadedTable read_table(const fs::path& file, const json& tables, const std::stri
     throw failure("its schema has version " + std::to_string(loaded.schema->version),
                   "this build reads versions 1 to " + std::to_string(newest_version));
   }
-  const auto records = parse_csv(read_text(file));
+  const auto records = parse_csv(read_table_text(file));
   if (!records.empty() && csv_line(records.front()) != csv_header(*loaded.schema)) {
     throw failure("its columns are not those of run.json", "");
   }

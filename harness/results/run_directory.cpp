@@ -14,6 +14,8 @@
 
 #include "base/error.hpp"
 #include "results/consistency.hpp"
+#include "results/import/imported.hpp"
+#include "results/json_text.hpp"
 #include "results/loaded_run.hpp"
 #include "results/schema.hpp"
 
@@ -70,13 +72,12 @@ void require_empty(const fs::path& directory, bool whole) {
 // which is why the descriptor survives exec.
 Descriptor take_lock(const fs::path& directory) {
   const fs::path path = lock_file(directory);
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT, 0644));
-  if (!lock.valid()) throw_errno("create", path, errno);
+  Descriptor lock = open_own(path, O_RDWR | O_CREAT, "create");
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) throw_errno("lock", path, errno);
-    std::string holder = read_text(path);
+    std::string holder = read_table_text(path);
     holder.erase(std::find(holder.begin(), holder.end(), '\n'), holder.end());
-    throw failure("another process writes to " + directory.string(), "process " + holder + " holds the lock",
+    throw failure("another process writes to " + directory.string(), "process " + printable(holder) + " holds the lock",
                   "wait for it to end or name another --out");
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
@@ -126,8 +127,10 @@ std::string differences(const json& before, const json& now) {
 }
 
 json read_run(const fs::path& directory) {
-  json run = json::parse(read_text(run_file(directory)), nullptr, false);
-  if (!run.is_object() || !run.contains("identity")) {
+  json run = parse_json(read_table_text(run_file(directory)));
+  const bool resumable =
+      run.is_object() && run.contains("identity") && (!run.contains("resumed") || run.at("resumed").is_array());
+  if (!resumable) {
     throw failure("cannot read " + run_file(directory).string(), "it is not the description of a run",
                   "name another --out");
   }
@@ -146,7 +149,7 @@ CaseId whole_case_of(const Row& row) {
 // The rows of a table that `keep` accepts. The file is rewritten when it holds anything else, so that it ends after the
 // last of them; a table that is not there yet gets its header.
 std::vector<Row> load_table(const fs::path& path, const Schema& schema, const std::function<bool(const Row&)>& keep) {
-  const std::string text = read_text(path);
+  const std::string text = read_table_text(path);
   std::string good = csv_header(schema);
   std::vector<Row> rows;
   try {
@@ -156,6 +159,9 @@ std::vector<Row> load_table(const fs::path& path, const Schema& schema, const st
     }
     for (std::size_t i = 1; i < records.size(); ++i) {
       Row row = parse_row(schema, records[i]);
+      if (row.at("key") == Value() || row.at("launch") == Value()) {
+        throw failure("a row has no key or no launch", "row " + std::to_string(i));
+      }
       if (!keep(row)) continue;
       good += csv_line(records[i]);
       rows.push_back(std::move(row));
@@ -304,6 +310,10 @@ void RunDirectory::write_table(const Schema& schema, const std::vector<Row>& row
 void RunDirectory::write_json(const fs::path& relative_path, const json& json) {
   const fs::path path = path_ / relative_path;
   std::error_code error;
+  if (fs::is_symlink(path.parent_path(), error)) {
+    throw FileError("cannot write " + path.string(), "its folder is a link, which may lead anywhere",
+                    "put a folder in its place, or name another --out");
+  }
   fs::create_directories(path.parent_path(), error);
   if (error) throw_errno("create", path.parent_path(), error.value());
   replace_text(path, json.dump(1) + "\n");

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "results/import/imported.hpp"
 
 namespace ovl {
 namespace {
@@ -41,7 +42,7 @@ Value parse_number(const Column& column, const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [rest, ec] = std::from_chars(text.data(), end, number);
   if (ec != std::errc{} || rest != end) {
-    throw failure("column " + column.name + " holds \"" + text + "\"", "which is not a number of its type");
+    throw failure("column " + column.name + " holds \"" + printable(text) + "\"", "which is not a number of its type");
   }
   return number;
 }

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import string
 import subprocess
 import sys
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,3 +179,51 @@ def test_a_python_without_the_libraries_is_named_in_one_line() -> None:
         f"overlap-plots: {os.path.normpath(sys.executable)} has no pandas; type: apt-get install "
     )
     assert done.stderr.count("\n") == 1
+
+
+COMMANDS = "\x1b[2J\x1b]0;owned\x07\r\x9b31m"  # clear the screen, name the window, red
+
+
+def hostile_run(folder: Path) -> Path:
+    """Every text of its tables and of run.json is what a terminal would obey."""
+    cases = tuple(replace(case, gemm=f"mlp:{COMMANDS}") for case in (synthetic.CASES[0], synthetic.CASES[5]))
+    directory = synthetic.build(folder, cases)
+    about = json.loads((directory / "run.json").read_text())
+    about["identity"]["backend"]["device"] = COMMANDS
+    about["run"]["date"] = COMMANDS
+    (directory / "run.json").write_text(json.dumps(about))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "arguments", ["check RUN", "render RUN --format svg", "schemes RUN", "compare RUN RUN", "predicted RUN RUN"]
+)
+def test_no_text_of_a_run_commands_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str
+) -> None:
+    run_directory = hostile_run(tmp_path / "run")
+    text = (run_directory / "summary.csv").read_text()
+    (run_directory / "summary.csv").write_text(text.replace("concurrent", f"con{COMMANDS}", 1))
+    more = ["--out", str(tmp_path / "out")] if arguments.split()[0] in ("compare", "predicted") else []
+    _, out, err = run_main(capsys, *(run_directory if w == "RUN" else w for w in arguments.split()), *more)
+    assert out + err
+    assert not [c for c in out + err if unicodedata.category(c) == "Cc" and c != "\n"]
+
+
+def test_a_run_nested_too_deep_is_a_problem_of_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_directory = synthetic.build(tmp_path / "run", (synthetic.CASES[0],))
+    (run_directory / "run.json").write_text("[" * 100_000)
+    status, out, err = run_main(capsys, "check", run_directory)
+    assert (status, err) == (1, "")
+    assert out.startswith("run.json: ")
+    assert run_main(capsys, "render", run_directory)[0] == 1
+
+
+def test_pictures_stay_in_the_run_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_directory = synthetic.build(tmp_path / "run", (synthetic.CASES[0],))
+    (tmp_path / "elsewhere").mkdir()
+    (run_directory / "plots").symlink_to(tmp_path / "elsewhere")
+    status, _, err = run_main(capsys, "render", run_directory)
+    assert status == 1
+    assert "is a link" in err
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -353,6 +353,27 @@ TEST(TcpWorld, StrangersDisturbNobody) {
   leave.get();
 }
 
+// A byte at a time, as over a bad line: the greeting, then what it says in the world.
+TEST(TcpWorld, WhoSpeaksSlowlyIsHeard) {
+  const Place place;
+  auto world = std::async(std::launch::async, [&] {
+    const auto first = make_tcp_world(place.first(2));
+    return first->gather("mine");
+  });
+  const Stranger slow(place.port);
+  const auto spell = [&](const std::string& text) {
+    for (const char letter : text) slow.say(std::string(1, letter));
+  };
+  spell(greeting(1, 1, 2, 0, "secret"));
+  EXPECT_THAT(slow.hear(4 + 8 + 5 * 8), StartsWith("OVLW"));
+  const auto message = [](char kind, char sequence, const std::string& text) {
+    return std::string{static_cast<char>(text.size()), 0, 0, 0, kind, 0, sequence, 0, 0, 0, 0, 0, 0, 0} + text;
+  };
+  spell(message(3, 1, "theirs"));
+  spell(message(7, 0, ""));
+  EXPECT_THAT(world.get(), ElementsAre("mine", "theirs"));
+}
+
 // The user need not wait until the time to join is over; and a stranger that comes again and again is told of once.
 TEST(TcpWorld, AVisitorThatIsNotLetInIsToldAtOnceAndOnceAnAddress) {
   const Place place;

@@ -18,6 +18,7 @@
 //                                  For k also a site, "<file>+0x<offset>": the first call from there
 //   OVL_EMULATED_SITES=FILE        appends every distinct call site when it is first seen, a line each:
 //                                  "<entry point> <which call of it, from 1> <file>+0x<offset>"
+//   OVL_EMULATED_COUNTS=FILE       what was called how often, when the process ends: "<entry point> <calls>" a line
 //   CUDA_VISIBLE_DEVICES           as CUDA reads it, numbers only
 //   OVL_EMULATED_WITHOUT=a,b       what this driver lacks: wait_value, green_contexts, launch_completion, cupti, nvml
 // What NVML tells is at the top of nvml.cpp.

@@ -78,6 +78,15 @@ void write_site(const char* call, std::int64_t which, const std::string& site) {
   close(out);
 }
 
+void write_counts() {
+  if (settings().counts.empty()) return;
+  std::FILE* const out = std::fopen(settings().counts.c_str(), "we");
+  if (out == nullptr) violation("OVL_EMULATED_COUNTS=" + settings().counts + " cannot be written");
+  const std::lock_guard lock(calls().mutex);
+  for (const auto& [call, count] : calls().of) std::fprintf(out, "%s %" PRIi64 "\n", call.c_str(), count);
+  std::fclose(out);
+}
+
 bool stays(const char* call, int code) {
   const bool of_cuda = std::string(call).rfind("cu", 0) == 0 && std::string(call).rfind("cublas", 0) != 0;
   return of_cuda && code >= 700 && code < 800 && code != cudaErrorLaunchOutOfResources &&
@@ -87,6 +96,7 @@ bool stays(const char* call, int code) {
 
 // Runs after all other destructors: the owners of what was allocated have had their turn.
 __attribute__((destructor)) void at_exit() {
+  write_counts();
   std::string leaks;
   {
     const std::lock_guard lock(live().mutex);

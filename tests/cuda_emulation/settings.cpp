@@ -79,6 +79,7 @@ Settings read_settings() {
   read.memory = static_cast<std::size_t>(number_setting("OVL_EMULATED_MEMORY", std::int64_t{1} << 31));
   read.fault = read_fault(text_setting("OVL_EMULATED_FAIL"));
   read.sites = text_setting("OVL_EMULATED_SITES");
+  read.counts = text_setting("OVL_EMULATED_COUNTS");
   read.without = split(text_setting("OVL_EMULATED_WITHOUT"), ',');
   return read;
 }

@@ -26,6 +26,7 @@ struct Settings {
   std::size_t memory = 0;
   std::optional<Fault> fault;
   std::string sites;
+  std::string counts;
   std::vector<std::string> without;
 };
 

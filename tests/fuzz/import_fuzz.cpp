@@ -4,24 +4,16 @@
 // printable, and a row that is called ok can be fitted. The first byte chooses the format.
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "fuzz.hpp"
 #include "results/import/formats.hpp"
 
 namespace {
 
-void must(bool condition) {
-  if (!condition) std::abort();
-}
-
-bool is_printable(std::string_view text) {
-  for (const char c : text) {
-    if (c < 0x20 || c > 0x7e) return false;
-  }
-  return true;
-}
+using ovl::fuzz::is_printable;
+using ovl::fuzz::must;
 
 void check(std::string_view text, const ovl::Imported& imported) {
   must(imported.rows.size() <= 2 * text.size());

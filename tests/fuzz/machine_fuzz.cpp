@@ -2,21 +2,15 @@
 //
 // Any bytes at all, read as a machine description: nothing crashes or hangs, what is refused is refused with a usage
 // error in printable words, and what is taken is read again as it is written.
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "fuzz.hpp"
 #include "results/machine.hpp"
 
-namespace {
-
-void must(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
+using ovl::fuzz::is_printable;
+using ovl::fuzz::must;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -26,8 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     must(ovl::machine_json(ovl::parse_machine(written)) == written);
   } catch (const ovl::Error& error) {
     must(error.kind() == ovl::ErrorKind::usage);
-    const std::string_view what = error.what();
-    must(std::all_of(what.begin(), what.end(), [](char c) { return c >= 0x20 && c <= 0x7e; }));
+    must(is_printable(error.what()));
   }
   return 0;
 }

@@ -109,9 +109,11 @@ TEST(Deadline, EndsAtOnceWhateverItWaitsFor) {
   }
 }
 
-TEST(ProgressText, AnOperationThatTheProgramLacksIsItsNumber) {
+TEST(ProgressText, WhatTheProgramLacksIsItsNumber) {
   EXPECT_EQ(progress_text(sample::pair(), {{Rank(0), LaneId(0), OpId(99), OpId()}}),
             "rank 0 compute: enqueued %99, completed nothing");
+  EXPECT_EQ(progress_text(sample::pair(), {{Rank(0), LaneId(9), OpId(), OpId()}}),
+            "rank 0 lane 9: enqueued nothing, completed nothing");
   EXPECT_EQ(progress_text(sample::pair(), {}), "");
 }
 

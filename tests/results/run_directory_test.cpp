@@ -231,6 +231,44 @@ TEST_F(RunDirectoryTest, ResumeRefusesTablesThatItCannotRead) {
                       ": its columns are not those that this version writes; name another --out");
 }
 
+TEST_F(RunDirectoryTest, ResumeRefusesARowWithoutAKey) {
+  {
+    RunDirectory run = create();
+    commit(run, make_case("a"));
+  }
+  const std::string text = read_text(path_ / "summary.csv");
+  replace_text(path_ / "summary.csv", text + text.substr(text.find(',', text.find('\n'))));
+  const auto [kind, what] = error_of([&] { resume(); });
+  EXPECT_EQ(kind, ErrorKind::failure);
+  EXPECT_THAT(what, HasSubstr("/summary.csv: a row has no key or no launch: row 2"));
+}
+
+// Whoever resumes a directory of somebody else writes to its own files and to no others.
+TEST_F(RunDirectoryTest, ALinkOrAPipeInThePlaceOfAFileIsRefused) {
+  { create(); }
+  const fs::path elsewhere = path_.parent_path() / "elsewhere";
+  for (const char* name : {"lock", "samples.csv", "operations.csv", "summary.csv"}) {
+    const std::string text = read_text(path_ / name);
+    replace_text(elsewhere, text);
+    fs::remove(path_ / name);
+    fs::create_symlink(elsewhere, path_ / name);
+    const auto [kind, what] = error_of([&] { resume(); });
+    EXPECT_EQ(kind, ErrorKind::failure);
+    EXPECT_THAT(what, AllOf(HasSubstr(name), HasSubstr("it is a link, which may lead anywhere")));
+    EXPECT_EQ(read_text(elsewhere), text) << name;
+    fs::remove(path_ / name);
+    ASSERT_EQ(::mkfifo((path_ / name).c_str(), 0600), 0);
+    EXPECT_THAT(error_of([&] { resume(); }).second, HasSubstr("it is no file")) << name;
+    fs::remove(path_ / name);
+    replace_text(path_ / name, text);
+  }
+  fs::create_directory(elsewhere.string() + "-folder");
+  fs::create_directory_symlink(elsewhere.string() + "-folder", path_ / "timeline");
+  RunDirectory run = resume();
+  EXPECT_THAT(error_of([&] { run.write_json("timeline/a.json", json::object()); }).second,
+              HasSubstr("its folder is a link"));
+}
+
 TEST_F(RunDirectoryTest, ADerivedTableAndJsonAreReplacedWhole) {
   RunDirectory run = create();
   Row row(launches_schema());

@@ -11,7 +11,7 @@ import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from overlap_plots import registry, schemes, style
 from overlap_plots.check import check_run
@@ -39,8 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run_command(options)
         return status
     except RunError as error:
-        print(f"overlap-plots: {error}", file=sys.stderr)
+        _say(f"overlap-plots: {str(error).replace(chr(10), ' ')}", file=sys.stderr)  # one line
         return error.status
+
+
+def _say(text: object, file: TextIO | None = None) -> None:
+    """Lines on standard output, or elsewhere. A run's texts are data to a terminal too: nothing in them commands it."""
+    print("\n".join(style.plain(line) for line in str(text).split("\n")), file=file or sys.stdout)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,14 +146,14 @@ def _render(options: argparse.Namespace) -> int:
                     raise Absent(why)
                 pages = figure.pages(run, options.case)
                 for note in dict.fromkeys(note for page in pages for note in page.notes):
-                    print(f"overlap-plots: {name} of {run.name}: {note}", file=sys.stderr)
+                    _say(f"overlap-plots: {name} of {run.name}: {note}", file=sys.stderr)
                 for path in save_pages(name, figure, pages, run, out, formats):
-                    print(path)
+                    _say(path)
             except Absent as absent:
-                print(f"overlap-plots: {name} of {run.name} is not drawn: {absent}", file=sys.stderr)
+                _say(f"overlap-plots: {name} of {run.name} is not drawn: {absent}", file=sys.stderr)
                 failed = failed or bool(asked)
         if of_others:
-            print(f"overlap-plots: {run.name} has not the columns of {', '.join(of_others)}", file=sys.stderr)
+            _say(f"overlap-plots: {run.name} has not the columns of {', '.join(of_others)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -163,7 +168,7 @@ def _compare(options: argparse.Namespace) -> int:
         )
         if len(without) == len(fabrics):
             raise RunError(said, status=2)
-        print(f"overlap-plots: {said}", file=sys.stderr)
+        _say(f"overlap-plots: {said}", file=sys.stderr)
     origins = [fabric.origin for fabric in fabrics]
     few = origins if len(origins) <= _MOST_ORIGINS else [f"{len(origins)} runs and machine descriptions"]
     failed = False
@@ -176,11 +181,11 @@ def _compare(options: argparse.Namespace) -> int:
         try:
             pages = figure.pages_of(fabrics)
             for note in dict.fromkeys(note for page in pages for note in page.notes):
-                print(f"overlap-plots: {name}: {note}", file=sys.stderr)
+                _say(f"overlap-plots: {name}: {note}", file=sys.stderr)
             for path in save_pages(name, figure, pages, Together(tuple(few)), options.out, formats):
-                print(path)
+                _say(path)
         except Absent as absent:
-            print(f"overlap-plots: {name} is not drawn: {absent}", file=sys.stderr)
+            _say(f"overlap-plots: {name} is not drawn: {absent}", file=sys.stderr)
             failed = failed or bool(asked)
     return 1 if failed else 0
 
@@ -192,21 +197,21 @@ def _predicted(options: argparse.Namespace) -> int:
         if options.out.resolve().is_relative_to(run.directory.resolve()):
             raise RunError(f"--out {options.out} lies in the run {run.name}; name a folder of its own", status=2)
     joined = cases.join(measured, model)
-    print(table.text(cases.errors(joined.frame)), end="\n\n")
+    _say(table.text(cases.errors(joined.frame)) + "\n")
     left_out = table.left_out(joined)
     for line in left_out[:_MOST_PROBLEMS]:
-        print(f"overlap-plots: {line}", file=sys.stderr)
+        _say(f"overlap-plots: {line}", file=sys.stderr)
     if len(left_out) > _MOST_PROBLEMS:
-        print(f"overlap-plots: and {len(left_out) - _MOST_PROBLEMS} more, in predicted.csv", file=sys.stderr)
+        _say(f"overlap-plots: and {len(left_out) - _MOST_PROBLEMS} more, in predicted.csv", file=sys.stderr)
     table.write(joined, options.out / "predicted.csv")
-    print(options.out / "predicted.csv")
+    _say(options.out / "predicted.csv")
     try:
         page = prediction_figure.page(joined, style.units_of(measured.tables["summary"].frame, seconds="t_step"))
         origin = Together((f"measured: {measured.origin}", f"model: {model.origin}"))
         for path in save_pages("predicted", prediction_figure, [page], origin, options.out, formats):
-            print(path)
+            _say(path)
     except Absent as absent:
-        print(f"overlap-plots: predicted is not drawn: {absent}", file=sys.stderr)
+        _say(f"overlap-plots: predicted is not drawn: {absent}", file=sys.stderr)
     return 0
 
 
@@ -229,6 +234,11 @@ def _formats(text: str) -> list[str]:
 
 def _folders(runs: Sequence[Run], out: Path | None) -> list[Path]:
     if out is None:
+        for run in runs:
+            if (run.directory / "plots").is_symlink():
+                raise RunError(
+                    f"{run.directory / 'plots'} is a link, which may lead anywhere; name a folder with --out"
+                )
         return [run.directory / "plots" for run in runs]
     if len(runs) == 1:
         return [out]
@@ -253,7 +263,7 @@ def _write_page(page: str, out: Path) -> int:
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise RunError(f"cannot write {out} ({error.strerror}); name another file with -o") from error
-    print(out)
+    _say(out)
     return 0
 
 
@@ -278,28 +288,28 @@ def _schemes(options: argparse.Namespace) -> int:
     given = schemes.parse_peak(options.peak, options.peak_name) if options.peak else None
     found, said = schemes.lines([load_run(directory) for directory in options.runs], given)
     if options.format == "text":
-        print(schemes.text(found, said))
+        _say(schemes.text(found, said))
         return 0
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(schemes.HEADINGS)
-    writer.writerows(schemes.cells(line) for line in found)
+    writer.writerows([style.plain(cell) for cell in schemes.cells(line)] for line in found)
     return 0
 
 
 def _list(_: argparse.Namespace) -> int:
     for name in registry.figure_names():
-        print(f"{name:<22}{registry.get_figure(name).DESCRIPTION}")
+        _say(f"{name:<22}{registry.get_figure(name).DESCRIPTION}")
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     said, problems = check_run(options.run)
     for line in said:
-        print(line)
+        _say(line)
     for problem in problems[:_MOST_PROBLEMS]:
-        print(problem)
+        _say(problem)
     if len(problems) > _MOST_PROBLEMS:
-        print(f"… and {len(problems) - _MOST_PROBLEMS} more")
+        _say(f"… and {len(problems) - _MOST_PROBLEMS} more")
     found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
-    print(f"{options.run}: {found if problems else 'sound'}")
+    _say(f"{options.run}: {found if problems else 'sound'}")
     return 1 if problems else 0

@@ -134,7 +134,7 @@ class Run:
         for path in sorted((self.directory / "timeline").glob("*.json")):
             try:
                 yield path, json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 raise RunError(f"{path} cannot be read ({error}); measure again with --timeline") from error
 
 
@@ -158,7 +158,7 @@ def read_run(directory: Path) -> tuple[Run, list[Problem]]:
     problems: list[Problem] = []
     try:
         about = json.loads(about_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return run, [Problem("run.json", 0, "", str(error), "JSON text in UTF-8")]
     if not isinstance(about, dict):
         return run, [Problem("run.json", 0, "", type(about).__name__, "a JSON object")]
