@@ -219,7 +219,9 @@ class OnDevices(Faults):
             env = emulated.environment(2, fail=f"{call}:{which}{code}")
             job = Job(bench.program, 1, command, lambda _, env=env: env)
             ended = job.end()
-            before, rows = rows, self.settle(bench, out, job, ended, call if ended.codes != [0] else "")
+            # An error that stays is seen by whichever call comes next, of any rank.
+            told = "" if ended.codes == [0] else "cuda|nccl" if code else call
+            before, rows = rows, self.settle(bench, out, job, ended, told)
             self.assertEqual({key: rows.get(key) for key in before}, before, fault)
             count(**{"an_error_in_one_line" if ended.codes == [1] else "a_row_says_so": 1})
             if ended.codes == [1]:
