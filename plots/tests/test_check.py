@@ -137,6 +137,18 @@ def test_a_round_may_hold_many_replays_of_an_arm(run_directory: Path) -> None:
     assert any("column t_step" in line for line in found), found
 
 
+def test_exposed_time_by_cause_is_the_whole_of_it(run_directory: Path) -> None:
+    rows = summary()
+    row = next(row for row in rows if row["status"] == "ok")
+    parts = {"exposed_peer": 0.0, "exposed_shared": 0.0, "exposed_units": 0.0, "exposed_launch": 0.0}
+    row |= parts | {"exposed_transfer": row["t_exposed"]}
+    assert problems(run_directory, "summary", rows) == []
+    row["exposed_peer"] = 0.001
+    (problem,) = problems(run_directory, "summary", rows)
+    assert "exposed_transfer: got" in problem
+    assert "expected parts that add up to t_exposed" in problem
+
+
 def test_header_types_and_field_counts(run_directory: Path) -> None:
     path = run_directory / "samples.csv"
     good = path.read_text(encoding="utf-8")

@@ -114,6 +114,20 @@ TEST(DistinguishingNames, AreTheBenchWhereNothingTells) {
   EXPECT_EQ(distinguishing_names({}), std::vector<std::string>{});
 }
 
+TEST(ExposedText, NamesTheLargestPartsOfEveryCase) {
+  Row first = row_of("graph", "1MiB", "ok");
+  const Row measured = row_of("serial", "1MiB", "ok");
+  first.set("t_exposed", 4e-3);
+  first.set("exposed_by", std::string("all_reduce@data:transfer=0.003;all_reduce@data:shared(gemm@compute)=0.001"));
+  EXPECT_THAT(exposed_text({first, measured}),
+              testing::StartsWith("Exposed, by operation@lane and cause (model):\n"
+                                  "case         operation                 cause     time  of exposed\n"
+                                  "graph  all_reduce@data              transfer  3.00 ms      75.0 %\n"
+                                  "       all_reduce@data  shared(gemm@compute)  1.00 ms      25.0 %\n"));
+  EXPECT_EQ(exposed_text({measured}), "") << "what was measured does not know";
+  EXPECT_EQ(exposed_text({}), "");
+}
+
 TEST(RowsAsCsv, IsTheHeaderAndEveryColumnOfEveryRow) {
   const std::vector<Row> rows{report_row("graph", "1MiB", "unsupported")};
   EXPECT_EQ(rows_as_csv(report_schema(), rows), csv_header(report_schema()) + csv_line(rows[0]));

@@ -200,6 +200,20 @@ TEST(ModelEngine, WhatFitsBesideEachOtherSlowsNobody) {
   EXPECT_EQ(engine.ended(b), 5);
 }
 
+// Twice what there is takes twice as long alone; and beside half of it, 2.5 times as long, as that other does.
+TEST(ModelEngine, WhoWantsMoreThanThereIsIsSlowedAlone) {
+  for (const double other : {0.0, 0.5}) {
+    Graph g;
+    const Index link = g.resource();
+    const Index a = work(g, 1, {{link, 2}});
+    const Index b = work(g, 1, {{link, other}});
+    Engine engine(g);
+    engine.play();
+    EXPECT_NEAR(engine.ended(a), 2 + other, rounding);
+    EXPECT_NEAR(engine.ended(b), other == 0 ? 1 : 2 + other, rounding);
+  }
+}
+
 // Two links: A and B share the first, B and C the second, C only ever takes a quarter of it. A and B get half of the
 // first each; the second then has half left, more than C can take.
 TEST(ModelEngine, MaxMinFairnessGivesWhatOthersCannotUse) {
@@ -429,7 +443,7 @@ RandomGraph random_graph(std::uint64_t seed) {
         if (lane >= 0) r.graph.after(lane, members.back());
         lane = members.back();
         shares.push_back({memory[d], random.uniform()});
-        shares.push_back({link[d], random.uniform()});
+        shares.push_back({link[d], 3 * random.uniform()});  // more than there is: oversubscribed
       }
       r.graph.flow(duration, members, shares);
     } else {
@@ -479,6 +493,8 @@ TEST(ModelEngine, OfAnyGraphAllWorkIsDoneAndNoResourceGivesMoreThanItHas) {
     Engine engine(r.graph);
     Observed observed;
     engine.watch(observe, &observed);
+    std::vector<RateChange> changes;
+    engine.note(&changes);
     const double end = engine.play();
     observe(&observed, end, {}, std::vector<double>(r.durations.size()));
     SCOPED_TRACE(seed);
@@ -486,6 +502,16 @@ TEST(ModelEngine, OfAnyGraphAllWorkIsDoneAndNoResourceGivesMoreThanItHas) {
     ASSERT_LE(observed.most_taken, 1 + 1e-9);
     was_full = was_full || observed.most_taken > 1 - 1e-9;
     for (std::size_t f = 0; f < r.durations.size(); ++f) ASSERT_NEAR(observed.done[f], r.durations[f], 1e-9) << f;
+    // What was noted is the same: work done at each rate, and a reason wherever that is below 1.
+    std::vector<double> done(r.durations.size());
+    std::vector<RateChange> last(r.durations.size());
+    for (const RateChange& c : changes) {
+      const auto f = static_cast<std::size_t>(c.flow);
+      done[f] += (c.at - last[f].at) * last[f].rate;
+      ASSERT_TRUE(c.limit != Limit::none || c.rate == 1 || c.at == end || done[f] > r.durations[f] - 1e-9);
+      last[f] = c;
+    }
+    for (std::size_t f = 0; f < r.durations.size(); ++f) ASSERT_NEAR(done[f], r.durations[f], 1e-9) << f;
     for (Index op = 0; op < r.graph.operations(); ++op) {
       ASSERT_LE(engine.ready(op), engine.begun(op));
       ASSERT_LE(engine.begun(op), engine.started(op));

@@ -142,5 +142,32 @@ TEST(ModelMachine, CommittedDescriptionsArePredictedWithTheirStatedErrors) {
   EXPECT_GE(checked, 12);
 }
 
+// Nodes of 8: all that a training step of 8x128 ranks asks for is known, and beyond a node takes longer than within.
+TEST(ModelMachine, CommittedNodesKnowAllThatAStepTakes) {
+  int nodes = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(test::tests_folder().parent_path() / "results" / "machines")) {
+    if (file.path().filename().string().find("-node") == std::string::npos) continue;
+    SCOPED_TRACE(file.path().filename().string());
+    const Rates rates = rates_of(read_machine(file.path()));
+    EXPECT_EQ(rates.node_ranks, 8);
+    EXPECT_GT(rates.units, 100);
+    EXPECT_FALSE(std::isnan(rates.network.bandwidth.value()));
+    EXPECT_GT(gemm_cost(rates, {4096, 4096, 4096, DType::bf16}).cost.time, Seconds(0));
+    EXPECT_GT(memory_cost(rates, "copy", Bytes(1 << 20)).time, Seconds(0));
+    EXPECT_LT(message_cost(rates, Bytes(1 << 24), Rank(0), Rank(1)).time,
+              message_cost(rates, Bytes(1 << 24), Rank(0), Rank(8)).time);
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
+      const Collective collective{kind, CommId(0), DType::bf16, 1 << 26};
+      const Seconds within = collective_cost(rates, collective, ranks(8)).time;
+      EXPECT_GT(within, Seconds(0));
+      EXPECT_GT(collective_cost(rates, collective, ranks(1024)).time, within);
+    }
+    ++nodes;
+  }
+  EXPECT_EQ(nodes, 5);
+}
+
 }  // namespace
 }  // namespace ovl::model

@@ -20,6 +20,8 @@ TOLERANCE = 1e-9  # of a ratio; of the case's longest time for times
 _TIMES = ("t_empty", "t_compute", "t_comm", "t_serial", "t_step")
 _ALGEBRA = tuple(derive.overlap_algebra(pd.DataFrame(columns=list(_TIMES), dtype=float)).columns)
 
+_CAUSES = tuple(f"exposed_{cause}" for cause in ("transfer", "peer", "shared", "units", "launch"))  # a model's
+
 # What overlap-collective adds, and what it follows from.
 _COSTS = ("t_rank_min", "t_rank_median", "t_rank_max", "t_loaded", "coverage")
 _COST_SAMPLES = ("own", "compute_start", "compute_span", "comm_start", "comm_span")
@@ -74,8 +76,19 @@ def _check_rows(summary: Table, problems: list[Problem]) -> str:
                 if math.isfinite(row[column]):
                     expected = f"an empty field, as the status is {row['status']}"
                     problems.append(Problem("summary.csv", line, column, _text(row[column]), expected))
+        _check_causes(row, line, problems)
     counts = ", ".join(f"{n} {status}" for status, n in frame["status"].value_counts().items())
     return f"summary.csv: {_count(len(frame), 'case')} ({counts or 'none'}), statuses, sources and keys"
+
+
+def _check_causes(row: pd.Series[Any], line: int, problems: list[Problem]) -> None:
+    """Exposed time by cause is the whole of it; a run from before these columns has none."""
+    if not set(_CAUSES) <= set(row.index) or math.isnan(row["exposed_transfer"]):
+        return
+    parts = sum(float(row[cause]) for cause in _CAUSES)
+    if not abs(parts - row["t_exposed"]) <= TOLERANCE * row["t_step"]:
+        expected = f"parts that add up to t_exposed, {_text(row['t_exposed'])}"
+        problems.append(Problem("summary.csv", line, "exposed_transfer", f"{_text(parts)} with the others", expected))
 
 
 def _check_keys(name: str, table: Table, summary: Table, problems: list[Problem]) -> str:
