@@ -115,8 +115,8 @@ TEST(DistinguishingNames, AreTheBenchWhereNothingTells) {
 }
 
 TEST(ExposedText, NamesTheLargestPartsOfEveryCase) {
-  Row first = row_of("graph", "1MiB", "ok");
-  const Row measured = row_of("serial", "1MiB", "ok");
+  Row first = report_row("graph", "1MiB", "ok");
+  const Row measured = report_row("serial", "1MiB", "ok");
   first.set("t_exposed", 4e-3);
   first.set("exposed_by", std::string("all_reduce@data:transfer=0.003;all_reduce@data:shared(gemm@compute)=0.001"));
   EXPECT_THAT(exposed_text({first, measured}),

@@ -161,7 +161,7 @@ MeasuredQueue measure(const QueueQuestion& question, const model::Rates& rates =
   return {summary_row(queue_schema(), spec, result, context), series_rows(spec, result, context)};
 }
 
-std::string text(const Row& row, std::string_view column) { return format_value(row.at(column)); }
+std::string queue_text(const Row& row, std::string_view column) { return format_value(row.at(column)); }
 
 QueueQuestion given(double arrival, double service, std::int64_t backlog, double duration = 8, double step = 1) {
   QueueQuestion q;
@@ -183,8 +183,8 @@ TEST(Queue, OfGivenRatesIsTheFluidLine) {
     EXPECT_EQ(real(row, "backlog"), 4 + static_cast<double>(t));
     EXPECT_EQ(real(row, "growth_rate"), 1);
     EXPECT_TRUE(std::isinf(real(row, "drain_time_s")));
-    EXPECT_EQ(text(row, "kind"), "fluid");
-    EXPECT_EQ(text(row, "key"), "queue");
+    EXPECT_EQ(queue_text(row, "kind"), "fluid");
+    EXPECT_EQ(queue_text(row, "key"), "queue");
   }
   const MeasuredQueue draining = measure(given(2, 3, 4));
   for (std::size_t t = 0; t <= 8; ++t) {
@@ -208,7 +208,7 @@ TEST(Queue, OperationsOfGivenTimesFollowTheFluidLine) {
     EXPECT_NEAR(real(row, "utilization"), arrival / 3, 1e-9);
     EXPECT_NEAR(real(row, "little_gap"), 0, 1e-9);
     EXPECT_EQ(real(row, "late_share"), 0);
-    EXPECT_EQ(text(row, "mark"), "");
+    EXPECT_EQ(queue_text(row, "mark"), "");
   }
   QueueQuestion q = given(2, 3, 20, 40, 0.25);
   q.fluid_only = false;
@@ -217,7 +217,7 @@ TEST(Queue, OperationsOfGivenTimesFollowTheFluidLine) {
   // Operations are whole: the last of the backlog is gone by up to 1 / (mu - lambda) before the line is at 0.
   EXPECT_LE(real(draining.row, "drain_time"), 20 + 1e-9);
   EXPECT_GT(real(draining.row, "drain_time"), 19);
-  EXPECT_EQ(text(draining.series.front(), "kind"), "replay");
+  EXPECT_EQ(queue_text(draining.series.front(), "kind"), "replay");
   EXPECT_EQ(draining.series.size(), 2U * 161) << "two rounds";
   // The staircase is never more than an operation beside the line, plus the one that is being served.
   for (const Row& row : draining.series) {
@@ -254,11 +254,11 @@ TEST(Queue, ServiceIsMeasuredFirstAndLoadsArePartsOfIt) {
   EXPECT_NEAR(real(row, "t_comm"), 1e-3, 1e-12);
   EXPECT_NEAR(real(row, "arrival_rate"), 1500, 1e-6);
   EXPECT_NEAR(real(row, "duration"), 0.12, 1e-9) << "120 services";
-  EXPECT_EQ(text(row, "operations"), "200") << "20, and 180 in 120 ms";
+  EXPECT_EQ(queue_text(row, "operations"), "200") << "20, and 180 in 120 ms";
   EXPECT_NEAR(real(row, "growth_rate"), 500, 5);
-  EXPECT_EQ(text(row, "launch_mode"), "live");
+  EXPECT_EQ(queue_text(row, "launch_mode"), "live");
   EXPECT_TRUE(std::isnan(real(row, "drain_time")));
-  EXPECT_THAT(text(row, "verdict"), StartsWith("rho 1.5: the backlog grows by 0."));
+  EXPECT_THAT(queue_text(row, "verdict"), StartsWith("rho 1.5: the backlog grows by 0."));
   const Row less = measure(of_load(0.67), queue_machine()).row;
   EXPECT_NEAR(real(less, "fluid_drain_time"), 20 / 330.0, 1e-9);
   EXPECT_LE(real(less, "drain_time"), 20 / 330.0 + 1e-9);
@@ -291,7 +291,7 @@ TEST(Queue, LanesWithUnitsOfTheirOwnServeMore) {
   EXPECT_NEAR(real(two, "capacity"), 2000, 1e-6);
   EXPECT_NEAR(real(two, "capacity_gain"), 2, 1e-9);
   EXPECT_NEAR(real(two, "utilization"), 0.75, 1e-9);
-  EXPECT_EQ(text(two, "steady_state"), "several servers");
+  EXPECT_EQ(queue_text(two, "steady_state"), "several servers");
   // Where one communicator takes all units, the other waits: what another lane adds is nothing.
   model::Rates narrow = queue_machine();
   narrow.units = narrow.comm_units = 1;
@@ -306,27 +306,28 @@ TEST(Queue, ASubmitterThatCannotKeepTheRateMarksTheRow) {
   const Row row = measure(of_load(1), queue_machine(milliseconds(2))).row;
   EXPECT_GT(real(row, "late_share"), 0.9);
   EXPECT_GT(real(row, "lateness"), 0.05);
-  EXPECT_THAT(text(row, "mark"), HasSubstr("of the submissions late"));
-  EXPECT_THAT(text(row, "verdict"), StartsWith("MARKED, "));
+  EXPECT_THAT(queue_text(row, "mark"), HasSubstr("of the submissions late"));
+  EXPECT_THAT(queue_text(row, "verdict"), StartsWith("MARKED, "));
 }
 
 TEST(Queue, ABacklogNearTheLaunchQueueMarksTheRow) {
   QueueQuestion q = of_load(1.5);
   q.queue_depth = 100;
-  EXPECT_THAT(text(measure(q, queue_machine()).row, "mark"), HasSubstr("near its launch queue, which holds about 100"));
+  EXPECT_THAT(queue_text(measure(q, queue_machine()).row, "mark"),
+              HasSubstr("near its launch queue, which holds about 100"));
   q.queue_depth = 200;
-  EXPECT_EQ(text(measure(q, queue_machine()).row, "mark"), "");
+  EXPECT_EQ(queue_text(measure(q, queue_machine()).row, "mark"), "");
 }
 
 TEST(Queue, MeansOfTheSteadyStateAreThoseOfTheMeasuredRates) {
   const Row stable = measure(of_load(2.0 / 3), queue_machine()).row;
-  EXPECT_EQ(text(stable, "steady_state"), "stable");
+  EXPECT_EQ(queue_text(stable, "steady_state"), "stable");
   EXPECT_NEAR(real(stable, "mm1_in_system"), 2, 1e-6);
   EXPECT_NEAR(real(stable, "mm1_time_in_system"), 3e-3, 1e-9);
   EXPECT_NEAR(real(stable, "md1_in_system"), 4.0 / 3, 1e-6);
   EXPECT_NEAR(real(stable, "md1_time_in_queue"), 1e-3, 1e-9);
   const Row unstable = measure(of_load(4.0 / 3), queue_machine()).row;
-  EXPECT_EQ(text(unstable, "steady_state"), "unstable");
+  EXPECT_EQ(queue_text(unstable, "steady_state"), "unstable");
   EXPECT_TRUE(std::isnan(real(unstable, "mm1_in_system"))) << "never negative";
   EXPECT_TRUE(std::isnan(real(unstable, "md1_time_in_queue")));
 }

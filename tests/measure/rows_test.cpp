@@ -289,7 +289,7 @@ TEST(SummaryRow, OfATimeoutHasNoNumbersAndItsSamplesDoNotCount) {
 
 // What a backend says of its critical rank: of 13 ms, 10 computed and 3 in parts.
 CaseResult explained() {
-  CaseResult result = measure(good());
+  CaseResult result = measure_rows(good());
   const Operation& gemm = result.program.classes[0].body.front();
   const Operation& reduced = result.program.classes[0].body.back();
   ExposedTime exposed{Rank(0), milliseconds(10), {}};
@@ -308,18 +308,18 @@ TEST(SummaryRow, OfAModelTellsExposedTimeByCause) {
   EXPECT_NEAR(real(row, "exposed_shared"), 0.25e-3, 1e-15);
   EXPECT_EQ(real(row, "exposed_units"), 0);
   EXPECT_EQ(real(row, "exposed_launch"), 0);
-  EXPECT_EQ(text(row, "exposed_by"),
+  EXPECT_EQ(row_text(row, "exposed_by"),
             "all_reduce@comm:transfer=0.002;all_reduce@comm:peer=0.00075;all_reduce@comm:shared(gemm@compute)=0.00025");
-  EXPECT_EQ(text(summary_of(measure(good())), "exposed_by"), "") << "nobody else knows";
+  EXPECT_EQ(row_text(summary_of(measure_rows(good())), "exposed_by"), "") << "nobody else knows";
 }
 
 TEST(OperationRows, OfAModelTellWhatEachExposes) {
   int known = 0;
-  for (const Row& row : operation_rows(small_pair(), explained(), context())) {
-    if (text(row, "cause").empty()) continue;
-    EXPECT_EQ(text(row, "arm") + text(row, "kind") + text(row, "rank"), "overlappedall_reduce0");
+  for (const Row& row : operation_rows(quoted_pair(), explained(), context())) {
+    if (row_text(row, "cause").empty()) continue;
+    EXPECT_EQ(row_text(row, "arm") + row_text(row, "kind") + row_text(row, "rank"), "overlappedall_reduce0");
     EXPECT_NEAR(real(row, "exposed"), 3e-3, 1e-15);
-    EXPECT_EQ(text(row, "cause"), "transfer");
+    EXPECT_EQ(row_text(row, "cause"), "transfer");
     ++known;
   }
   EXPECT_EQ(known, 1);

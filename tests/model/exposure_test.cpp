@@ -18,7 +18,7 @@ namespace ovl {
 namespace {
 
 // An all_reduce of two ranks takes 1 ms and 1 ns a byte; memory 1 TB/s; a GEMM of f32 1 TFLOP/s.
-model::Rates machine() {
+model::Rates exposing_machine() {
   model::Rates rates;
   rates.name = "made-up";
   rates.gemm[DType::f32] = FlopsPerSecond(1e12);
@@ -29,7 +29,7 @@ model::Rates machine() {
   return rates;
 }
 
-Timings recorded(const Program& program, const model::Rates& rates, Launch launch = Launch::gated) {
+Timings recorded_on(const Program& program, const model::Rates& rates, Launch launch = Launch::gated) {
   const auto backend = open_model(rates, program.ranks);
   return backend->prepare({program}, Data::random, 1)->run(0, {.launch = launch, .recording = Recording::operations});
 }
@@ -98,7 +98,7 @@ TEST(Exposure, WaitingForATransferIsTheTransfers) {
   all.order(l.comm, l.compute);
   all.body(l.compute, Busy{milliseconds(2)});
   const OpId hidden = l.reduce(all, 400'000);
-  const Timings t = recorded(std::move(l.p).finish(), machine());
+  const Timings t = recorded_on(std::move(l.p).finish(), exposing_machine());
   EXPECT_NEAR(t.step().value(), 7e-3, 1e-15);
   EXPECT_EQ(t.exposed->computed, milliseconds(5));
   expect_parts(t, {{std::to_string(first.value) + " transfer", 2}});
@@ -112,7 +112,7 @@ TEST(Exposure, ATailIsThatOfEveryOperationInIt) {
   all.body(l.compute, Busy{milliseconds(3)});
   const OpId a = l.reduce(all, 3'000'000);
   const OpId b = l.reduce(all, 1'000'000);
-  const Timings t = recorded(std::move(l.p).finish(), machine());
+  const Timings t = recorded_on(std::move(l.p).finish(), exposing_machine());
   expect_parts(t, {{std::to_string(a.value) + " transfer", 1}, {std::to_string(b.value) + " transfer", 2}});
 }
 
@@ -129,7 +129,7 @@ TEST(Exposure, ALatePeerIsNoTransfer) {
   late.body(l.compute, Busy{milliseconds(5)});
   late.order(l.compute, l.comm);
   l.reduce(late, 1'000'000);
-  const Timings t = recorded(std::move(l.p).finish(), machine());
+  const Timings t = recorded_on(std::move(l.p).finish(), exposing_machine());
   EXPECT_EQ(t.exposed->rank, Rank(0));
   expect_parts(t, {{std::to_string(reduced.value) + " peer", 3}, {std::to_string(reduced.value) + " transfer", 2}});
 }
@@ -143,7 +143,7 @@ TEST(Exposure, AfterItsOwnEndAnotherRanksComputingIsAPeer) {
   second.body(l.comm, Busy{milliseconds(2)});
   second.order(l.comm, l.compute);
   const OpId later = second.body(l.compute, Busy{milliseconds(3)});
-  const Timings t = recorded(std::move(l.p).finish(), {});
+  const Timings t = recorded_on(std::move(l.p).finish(), {});
   EXPECT_EQ(t.exposed->rank, Rank(0));
   expect_parts(t, {{std::to_string(later.value) + " peer", 1}});
 }
@@ -151,7 +151,7 @@ TEST(Exposure, AfterItsOwnEndAnotherRanksComputingIsAPeer) {
 // A copy of 1 GB moves 2 GB, 2 ms. A reduction of 0.5 GB takes 1.5 ms, of which moving 1 GB would take 1: together they
 // want 5/3 of the memory, so both go at 3/5. The reduction ends after 2.5 ms, when 0.5 ms of copying are left.
 TEST(Exposure, SharedMemoryIsWhoseItIsSharedWith) {
-  model::Rates rates = machine();
+  model::Rates rates = exposing_machine();
   rates.collectives.back().cost.segments = {{0, {1e-3, 1e-12}}};
   Lanes l(2);
   ClassBuilder all = l.p.all_ranks();
@@ -159,14 +159,14 @@ TEST(Exposure, SharedMemoryIsWhoseItIsSharedWith) {
   const BufferId y = l.p.buffer({.name = "y", .count = 250'000'000});
   const OpId copy = all.body(l.compute, Copy{}, {l.p.whole(x)}, {l.p.whole(y)});
   const OpId reduced = l.reduce(all, 500'000'000);
-  const Timings t = recorded(std::move(l.p).finish(), rates);
+  const Timings t = recorded_on(std::move(l.p).finish(), rates);
   EXPECT_NEAR(t.step().value(), 3e-3, 1e-12);
   expect_parts(t, {{std::to_string(reduced.value) + " shared " + std::to_string(copy.value), 1}});
 }
 
 // The reduction takes 4 ms where it is alone; what was measured says that beside a GEMM it takes 1.5 times as long.
 TEST(Exposure, WhatSlowsATransferIsPartOfItsOwn) {
-  model::Rates rates = machine();
+  model::Rates rates = exposing_machine();
   rates.comm_slowdown = 1.5;
   Lanes l(2);
   ClassBuilder all = l.p.all_ranks();
@@ -174,7 +174,7 @@ TEST(Exposure, WhatSlowsATransferIsPartOfItsOwn) {
   const BufferId c = l.p.buffer({.name = "c", .count = 1000 * 1000});
   all.body(l.compute, Gemm{1000, 1000, 1000}, {l.p.whole(a), l.p.whole(a)}, {l.p.whole(c)});
   const OpId reduced = l.reduce(all, 3'000'000);
-  const Timings t = recorded(std::move(l.p).finish(), rates);
+  const Timings t = recorded_on(std::move(l.p).finish(), rates);
   const double gemm = t.exposed->computed.value() * 1e3;
   // While the GEMM runs, a third of the reduction's time is lost, hidden; the tail goes as fast as alone.
   EXPECT_NEAR(t.step().value() * 1e3, 4 + gemm / 3, 1e-9);
@@ -183,7 +183,7 @@ TEST(Exposure, WhatSlowsATransferIsPartOfItsOwn) {
 
 // 10 units, 5 of which a reduction holds for 4 ms: a GEMM of 10 tiles in one wave of 2 ms runs in two waves.
 TEST(Exposure, UnitsThatAreHeldAreTheHolders) {
-  model::Rates rates = machine();
+  model::Rates rates = exposing_machine();
   rates.units = 10;
   rates.comm_units = 5;
   rates.memory = BytesPerSecond(1e18);
@@ -195,8 +195,8 @@ TEST(Exposure, UnitsThatAreHeldAreTheHolders) {
   const OpId reduced = l.reduce(all, 30'000'000);
   const OpId gemm = all.body(l.compute, Gemm{1280, 1280, 1280}, {l.p.whole(a), l.p.whole(a)}, {l.p.whole(c)});
   const Program program = std::move(l.p).finish();
-  const double alone = recorded(project(program, Arm::compute), rates).step().value();
-  const Timings t = recorded(program, rates);
+  const double alone = recorded_on(project(program, Arm::compute), rates).step().value();
+  const Timings t = recorded_on(program, rates);
   const auto found = parts(*t.exposed);
   expect_whole(t);
   const std::string key = std::to_string(reduced.value) + " units " + std::to_string(gemm.value);
@@ -207,14 +207,14 @@ TEST(Exposure, UnitsThatAreHeldAreTheHolders) {
 
 // Three operations handed over 1 ms apart, of 0.2 ms: the host is what is waited for.
 TEST(Exposure, WhatIsNotHandedOverIsTheHosts) {
-  model::Rates rates = machine();
+  model::Rates rates = exposing_machine();
   rates.launch = Seconds(1e-3);
   Lanes l(2);
   ClassBuilder all = l.p.all_ranks();
   std::vector<OpId> ops;
   ops.reserve(3);
   for (int i = 0; i < 3; ++i) ops.push_back(all.body(l.compute, Busy{milliseconds(0.2)}));
-  const Timings t = recorded(std::move(l.p).finish(), rates, Launch::live);
+  const Timings t = recorded_on(std::move(l.p).finish(), rates, Launch::live);
   EXPECT_NEAR(t.step().value(), 3.2e-3, 1e-15);
   expect_parts(t, {{std::to_string(ops[0].value) + " launch", 1},
                    {std::to_string(ops[1].value) + " launch", 0.8},
@@ -225,13 +225,13 @@ TEST(Exposure, WhereNobodyComputesOrTwoDoOnOneRankNothingIsSaid) {
   Lanes l(2);
   ClassBuilder all = l.p.all_ranks();
   l.reduce(all, 1'000'000);
-  EXPECT_FALSE(recorded(std::move(l.p).finish(), machine()).exposed.has_value());
+  EXPECT_FALSE(recorded_on(std::move(l.p).finish(), exposing_machine()).exposed.has_value());
   Lanes two(2);
   const LaneId second = two.p.lane({.name = "second"});
   ClassBuilder both = two.p.all_ranks();
   both.body(two.compute, Busy{milliseconds(2)});
   both.body(second, Busy{milliseconds(2)});
-  EXPECT_FALSE(recorded(std::move(two.p).finish(), machine()).exposed.has_value());
+  EXPECT_FALSE(recorded_on(std::move(two.p).finish(), exposing_machine()).exposed.has_value());
 }
 
 // Without waits of other kinds a bubble is waiting for the neighbour: of p stages and m microbatches of F + B + W = 3
@@ -241,7 +241,7 @@ TEST(Exposure, ABubbleIsLatePeers) {
                                                           .forward = Seconds(1),
                                                           .backward_input = Seconds(1),
                                                           .backward_weight = Seconds(1)});
-  const Timings t = recorded(program, {});
+  const Timings t = recorded_on(program, {});
   expect_whole(t);
   double peer = 0;
   for (const ExposedPart& part : t.exposed->parts) {
@@ -275,14 +275,14 @@ TEST(Exposure, IsTheWholeOfRandomSteps) {
     }
     all.body(l.compute, Busy{Seconds(1e-4)});
     const Program program = std::move(l.p).finish();
-    model::Rates rates = machine();
+    model::Rates rates = exposing_machine();
     rates.collectives.back().cost.segments = {{0, {1e-5, 1e-10}}};
     rates.units = random.below(2) == 0 ? 0 : 16;
     rates.comm_units = 4;
     rates.kernel = Seconds(1e-6);
     rates.skew = random.below(2) == 0 ? 0 : 0.2;
     if (random.below(3) == 0) rates.compute_slowdown = rates.comm_slowdown = 1.3;
-    const Timings t = recorded(program, rates);
+    const Timings t = recorded_on(program, rates);
     SCOPED_TRACE(seed);
     expect_whole(t);
     exposed += t.exposed && !t.exposed->parts.empty() ? 1 : 0;

@@ -27,13 +27,13 @@ model::Rates racks(double oversubscription = 2) {
   return rates;
 }
 
-std::vector<Rank> ranks(int begin, int end, int stride = 1) {
+std::vector<Rank> strided_ranks(int begin, int end, int stride = 1) {
   std::vector<Rank> all;
   for (int r = begin; r < end; r += stride) all.emplace_back(r);
   return all;
 }
 
-Collective reduce(std::int64_t bytes, CollectiveKind kind = CollectiveKind::all_reduce) {
+Collective reduce_of_bytes(std::int64_t bytes, CollectiveKind kind = CollectiveKind::all_reduce) {
   return {kind, CommId(0), DType::f32, bytes / 4};
 }
 
@@ -42,22 +42,22 @@ double us(const model::Cost& cost) { return cost.time.value() * 1e6; }
 TEST(Fabric, AGroupHasAShapeOnEveryLevelUpToItsOwn) {
   const auto fabric = model::fabric_of(racks());
   ASSERT_EQ(fabric.size(), 3U);
-  const model::GroupShape whole = model::shape_of(fabric, ranks(0, 16));
+  const model::GroupShape whole = model::shape_of(fabric, strided_ranks(0, 16));
   EXPECT_EQ(whole.level(), 2U);
   EXPECT_EQ(whole.units, (std::vector<int>{4, 2, 1}));
   EXPECT_EQ(whole.ranks, (std::vector<int>{4, 8, 16}));
   EXPECT_TRUE(whole.even);
-  const model::GroupShape strided = model::shape_of(fabric, ranks(0, 16, 4));
+  const model::GroupShape strided = model::shape_of(fabric, strided_ranks(0, 16, 4));
   EXPECT_EQ(strided.ranks, (std::vector<int>{1, 2, 4}));
-  EXPECT_EQ(model::shape_of(fabric, ranks(4, 8)).level(), 0U);
-  EXPECT_FALSE(model::shape_of(fabric, ranks(2, 8)).even) << "2 on one node and 4 on the other";
+  EXPECT_EQ(model::shape_of(fabric, strided_ranks(4, 8)).level(), 0U);
+  EXPECT_FALSE(model::shape_of(fabric, strided_ranks(2, 8)).even) << "2 on one node and 4 on the other";
   EXPECT_EQ(model::fabric_of({}).size(), 1U) << "without nodes all are on one";
 }
 
 // 16 MB over 2 racks of 2 nodes of 4: 3 steps of 4 MB within, 1 of 2 MB in the rack, all_reduce of 2 MB of two across:
 // 2 steps of 1 MB, each rank at half of its 50 GB/s because all 8 of the rack go up at once.
 TEST(Fabric, AHierarchyOfThreeLevelsByHand) {
-  const model::Cost cost = model::collective_cost(racks(), reduce(16'000'000), ranks(0, 16));
+  const model::Cost cost = model::collective_cost(racks(), reduce_of_bytes(16'000'000), strided_ranks(0, 16));
   EXPECT_EQ(cost.how, "hierarchical");
   const double within = 2 * 3 * (10 + 40);
   const double rack = 2 * (20 + 40);
@@ -73,7 +73,7 @@ TEST(Fabric, AHierarchyOfThreeLevelsByHand) {
 // One way of it.
 TEST(Fabric, GatheringAndScatteringAreHierarchicalToo) {
   for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
-    const model::Cost cost = model::collective_cost(racks(), reduce(16'000'000, kind), ranks(0, 16));
+    const model::Cost cost = model::collective_cost(racks(), reduce_of_bytes(16'000'000, kind), strided_ranks(0, 16));
     EXPECT_EQ(cost.how, "hierarchical");
     EXPECT_NEAR(us(cost), 3 * (10 + 40) + (20 + 40) + (30 + 40), 1e-9);
   }
@@ -95,7 +95,7 @@ TEST(Fabric, MoreOversubscriptionIsNeverFaster) {
     for (const auto bytes : {std::int64_t{4'000}, std::int64_t{4'000'000}, std::int64_t{4'000'000'000}}) {
       double before = 0;
       for (const double ratio : {1.0, 2.0, 4.0, 8.0, 16.0, 64.0}) {
-        const double time = us(model::collective_cost(racks(ratio), reduce(bytes), ranks(0, end)));
+        const double time = us(model::collective_cost(racks(ratio), reduce_of_bytes(bytes), strided_ranks(0, end)));
         EXPECT_GE(time, before) << end << " " << bytes << " " << ratio;
         before = time;
       }
@@ -112,8 +112,8 @@ TEST(Fabric, TwoLevelsAreTheNodeAndItsNetwork) {
   plain.network = plain.beyond[0].link;
   plain.beyond.clear();
   for (const std::int64_t bytes : {400, 4'000'000}) {
-    EXPECT_EQ(model::collective_cost(two, reduce(bytes), ranks(0, 16)).time,
-              model::collective_cost(plain, reduce(bytes), ranks(0, 16)).time);
+    EXPECT_EQ(model::collective_cost(two, reduce_of_bytes(bytes), strided_ranks(0, 16)).time,
+              model::collective_cost(plain, reduce_of_bytes(bytes), strided_ranks(0, 16)).time);
   }
 }
 
@@ -141,7 +141,7 @@ double step_us(const Program& program, const model::Rates& rates) {
 // the share of 80 / 140 that each has of its link, times r.
 TEST(Fabric, GroupsThatGoUpTogetherShareWhatLeavesTheRack) {
   const double alone = 2 * (30 + 40);
-  EXPECT_NEAR(us(model::collective_cost(racks(1), reduce(4'000'000), ranks(0, 16, 8))), alone, 1e-9);
+  EXPECT_NEAR(us(model::collective_cost(racks(1), reduce_of_bytes(4'000'000), strided_ranks(0, 16, 8))), alone, 1e-9);
   EXPECT_NEAR(step_us(across_racks(), racks(1)), alone, 1e-9);
   EXPECT_NEAR(step_us(across_racks(), racks(1.5)), alone, 1e-9) << "there is room: 80 / 140 x 1.5 < 1";
   for (const double ratio : {2.0, 4.0}) EXPECT_NEAR(step_us(across_racks(), racks(ratio)), 80 * ratio, 1e-9);
@@ -164,9 +164,9 @@ TEST(Fabric, OnePlayerForAllIsTheSameAsEach) {
 TEST(Fabric, UnequalUnitsArePlayedEach) {
   ProgramBuilder p("unequal", 16);
   const LaneId comm = p.lane({.name = "comm", .role = Role::communication});
-  ClassBuilder few = p.ranks("few", ranks(0, 2));
+  ClassBuilder few = p.ranks("few", strided_ranks(0, 2));
   few.body(comm, Busy{Seconds(1)});
-  ClassBuilder many = p.ranks("many", ranks(2, 16));
+  ClassBuilder many = p.ranks("many", strided_ranks(2, 16));
   many.body(comm, Busy{Seconds(1)});
   const Program program = std::move(p).finish();
   EXPECT_EQ(model::players_of(program, racks(1)).size(), 2U);

@@ -775,7 +775,7 @@ std::size_t races_by_hand(const Program& program) {
     for (std::size_t i = 0; i < j; ++i) {
       const bool conflict = touches(body[i].writes, body[j].writes) || touches(body[i].writes, body[j].reads) ||
                             touches(body[i].reads, body[j].writes);
-      races += conflict && !order.before(i, j) ? 1 : 0;
+      if (conflict && !order.before(i, j)) ++races;
     }
   }
   return races;

@@ -127,7 +127,7 @@ TEST(Machine, RefusalsNameTheEntryAndWhatWouldBeRight) {
 
 // A node of 8, a rack of 16 such nodes, and what connects the racks, with half of what they could send.
 Machine example_of_levels() {
-  Machine machine = example();
+  Machine machine = example_machine();
   machine.levels = {{.name = "node", .ranks = 8, .bandwidth = {450e9, {}}, .latency = {1e-6, {}}, .origin = "rates"},
                     {.name = "rack", .ranks = 128, .bandwidth = {50e9, {}}, .latency = {5e-6, {}}, .origin = "rates"},
                     {.name = "spine",
