@@ -64,6 +64,14 @@ class Column:
     description: str
 
 
+class Columns(dict[str, Column]):
+    """By name. pandas copies what a frame's attrs hold, and all within it, whenever it takes a row: these stay the same
+    objects, since nothing changes them."""
+
+    def __deepcopy__(self, memo: object) -> Columns:
+        return self
+
+
 @dataclass(frozen=True)
 class Schema:
     table: str
@@ -233,7 +241,7 @@ def read_table(path: Path, schema: Schema, report: Callable[[Problem], None]) ->
         texts = [row[index] for row in rows]
         columns[column.name] = _typed(texts, column, path.name, lines, report)
     frame = pd.DataFrame(columns, columns=schema.names)
-    frame.attrs["columns"] = {c.name: c for c in schema.columns}
+    frame.attrs["columns"] = Columns((c.name, c) for c in schema.columns)
     return Table(schema, frame, lines, unterminated)
 
 

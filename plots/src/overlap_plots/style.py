@@ -53,6 +53,8 @@ def series_styles() -> Iterable[Series]:
 
 def plain(text: str) -> str:
     """Text that draws as one line and is legal in SVG: control and unassigned characters become a replacement sign."""
+    if text.isascii() and text.isprintable():  # as a picture's address is, which is long
+        return text
     return "".join("�" if unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") else c for c in text)
 
 
