@@ -23,7 +23,7 @@ from pathlib import Path
 
 import emulated
 from aftermath import mark, measured_twice, orphans, rows_of, tell, unsound
-from binaries import BUILD, ENVIRONMENT, PATIENCE, SELFCHECK, RunTest, words
+from binaries import BUILD, ENVIRONMENT, PATIENCE, QUICK, SELFCHECK, RunTest, words
 from emulated import VIOLATION, needs_emulation
 from processes_test import environment as scripted_environment
 from processes_test import free_port
@@ -154,7 +154,7 @@ class Faults(RunTest):
         self.assertEqual(wrong, [], "\n".join(wrong))
 
     def settle(
-        self, bench: Bench, out: Path, job: Job, ended: Ended, told: str
+        self, bench: Bench, out: Path, job: Job, ended: Ended, told: str, processes: int = 1
     ) -> dict[tuple[str, str], dict[str, str]]:
         """Of a run that met a fault: everything that holds whatever it was. The rows that it kept."""
         there = orphans(job.marked)
@@ -174,7 +174,7 @@ class Faults(RunTest):
         if told:
             self.assertRegex(said, told)
         if 1 in ended.codes:
-            self.assertLessEqual(len(lines), 1, "in one line")
+            self.assertLessEqual(len(lines), processes, "in one line")
         return rows
 
     def resume(self, bench: Bench, out: Path, rows, whole: set[tuple[str, str]], command, env) -> None:
@@ -262,7 +262,8 @@ class OnDevices(Faults):
 
 
 class OfSeveral(Faults):
-    """Two processes, whose module follows a script: all that the benches do with each other's troubles."""
+    """Two processes, whose module follows a script: whoever fails, dies or never arrives is named by the others. The
+    script knows the usual five arms: benches that have others meet this in Silent and OverMpi."""
 
     workers = 4  # they wait more than they work
 
@@ -288,7 +289,7 @@ class OfSeveral(Faults):
             self.assertEqual({key: after[key] for key in rows}, rows)
             count(completed_by_resume=1)
 
-        self.each(meet_one)
+        self.each(meet_one, [bench for bench in BENCHES if bench.name not in ("contention", "pp", "step")])
 
     def test_one_that_fails(self):
         self.meet("fail:1", [1, 1], "process 1: a lane broke; continue, under torchrun as before, with: ")
@@ -300,6 +301,22 @@ class OfSeveral(Faults):
         self.meet(
             "hang:1", [1, 1], "did not finish within 1 s: process 0: .+; process 1: rank 0 .+: enqueued .+, completed "
         )
+
+
+class Stuck(Faults):
+    def test_a_call_that_does_not_return_ends_a_launch_and_its_parent_goes_on(self):
+        """No abort reaches it: the process ends, its row is kept, a fresh one measures the rest."""
+        bench = BENCHES[0]
+        case = words("--backend cuda --gemm 4x4x4 --bytes 64 --placement concurrent --deadline 1s --launches 2")
+        env = scripted_environment() | {"OVL_SCRIPTED": "stuck:0"}
+        job = Job(bench.program, 1, [*case, *QUICK, "--out", self.out], lambda _: env)
+        ended = job.end()
+        rows = self.settle(bench, self.out, job, ended, "a call into a library does not return", processes=2)
+        self.assertEqual(ended.codes, [1], ended.said)
+        self.assertEqual(sorted(launch for _, launch in rows), ["0", "1"])
+        self.assertEqual({row["status"] for row in rows.values()}, {"timeout"})
+        self.assertEqual(ended.said.count("again, without the case that hangs"), 2, ended.said)
+        count(a_fresh_process_went_on=2)
 
 
 class Stopped(Faults):
