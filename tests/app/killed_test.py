@@ -2,7 +2,7 @@
 """kill -9 at random moments: what is finished stays, the files parse, nobody is left behind, --resume measures the
 rest.
 
-OVL_KILLS=200 tries as many (default 20), OVL_KILL_SEED another sequence of moments."""
+OVL_KILLS=200 tries as many (default 12), OVL_KILL_SEED another sequence of moments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aftermath import left_behind, mark, measured_twice, orphans, rows_of, tell,
 from binaries import ENVIRONMENT, PAIR, PATIENCE, TINY, RunTest, wait_until_unlocked, words
 from processes_test import SMALL, environment, free_port
 
-KILLS = int(os.environ.get("OVL_KILLS", "20"))
+KILLS = int(os.environ.get("OVL_KILLS", "12"))
 SEED = int(os.environ.get("OVL_KILL_SEED", "1"))
 
 
