@@ -64,7 +64,7 @@ std::vector<std::pair<std::string, std::vector<std::size_t>>> series_of(const st
 
 std::string time_with_interval(const Row& row, const std::string& column) {
   const double low = real_of(row, column + "_low");
-  const std::string text = time_text(real_of(row, column));
+  std::string text = time_text(real_of(row, column));
   if (std::isnan(low)) return text;
   return fmt::format("{} [{}, {}]", text, time_text(low), time_text(real_of(row, column + "_high")));
 }
