@@ -191,7 +191,7 @@ cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
 
 cudaError_t cudaMalloc(void** device, size_t bytes) {
   return entry<cudaError_t>(
-      __func__, __builtin_return_address(0), Does::query, [&] { return ovl::emulation::allocate(device, bytes); },
+      __func__, __builtin_return_address(0), Does::make, [&] { return ovl::emulation::allocate(device, bytes); },
       cudaErrorMemoryAllocation);
 }
 
@@ -202,7 +202,7 @@ cudaError_t cudaFree(void* device) {
 
 cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int /*flags*/) {
   return entry<cudaError_t>(
-      __func__, __builtin_return_address(0), Does::query, [&] { return ovl::emulation::allocate_pinned(host, bytes); },
+      __func__, __builtin_return_address(0), Does::make, [&] { return ovl::emulation::allocate_pinned(host, bytes); },
       cudaErrorMemoryAllocation);
 }
 

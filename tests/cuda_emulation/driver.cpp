@@ -282,7 +282,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* descriptor, CUdevResource*
 }
 
 CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc descriptor, CUdevice device, unsigned int flags) {
-  return entry<CUresult>(__func__, __builtin_return_address(0), Does::query,
+  return entry<CUresult>(__func__, __builtin_return_address(0), Does::make,
                          [&] { return create_green(context, descriptor, device, flags); });
 }
 
@@ -291,7 +291,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx context) {
 }
 
 CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context, unsigned int flags, int priority) {
-  return entry<CUresult>(__func__, __builtin_return_address(0), Does::query,
+  return entry<CUresult>(__func__, __builtin_return_address(0), Does::make,
                          [&] { return create_green_stream(stream, context, flags, priority); });
 }
 

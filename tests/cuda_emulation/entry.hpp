@@ -14,7 +14,8 @@ namespace ovl::emulation {
 
 enum class Does {
   tell,     // works without a driver and with a broken context
-  query,    // reads, synchronises, makes things
+  query,    // reads, synchronises
+  make,     // what it made is there, whatever broke elsewhere meanwhile: the next call tells
   work,     // enqueues: no error may have been ignored
   release,  // releases whatever else it returns
 };
@@ -50,7 +51,7 @@ Result entry(const char* call, void* site, Does does, Body body, int usual = cud
   if (does == Does::tell) return told(static_cast<int>(body()));
   if (sticky_error() != cudaSuccess) return told(sticky_error());
   const int result = static_cast<int>(body());
-  return told(sticky_error() != cudaSuccess ? sticky_error() : result);
+  return told(does != Does::make && sticky_error() != cudaSuccess ? sticky_error() : result);
 }
 
 }  // namespace ovl::emulation

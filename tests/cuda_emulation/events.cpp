@@ -147,7 +147,7 @@ using ovl::emulation::entry;
 extern "C" {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::query,
+  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::make,
                             [&] { return ovl::emulation::create(event, flags); });
 }
 

@@ -234,7 +234,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::query,
+  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::make,
                             [&] { return ovl::emulation::end_capture(stream, graph); });
 }
 
@@ -251,13 +251,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
-  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::query,
+  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::make,
                             [&] { return ovl::emulation::instantiate(executable, graph); });
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
                                           unsigned long long /*flags*/) {
-  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::query,
+  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::make,
                             [&] { return ovl::emulation::instantiate(executable, graph); });
 }
 

@@ -276,7 +276,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::query,
+  return entry<cudaError_t>(__func__, __builtin_return_address(0), Does::make,
                             [&] { return ovl::emulation::create_stream(stream, flags, priority); });
 }
 
