@@ -111,15 +111,20 @@ std::shared_ptr<std::vector<std::uint64_t>> translate(const kernels::Twin& twin,
   return copy;
 }
 
-void make_host_pointers(const kernels::Twin& twin, void* arguments, const std::string& name) {
+// False: the device is broken, nobody waits for its tasks, and what this one would touch was given back meanwhile.
+bool make_host_pointers(const kernels::Twin& twin, void* arguments, const std::string& name) {
   // All places first: what is touched may be computed from the fields.
   for (const kernels::Touch& touch : twin.touches(arguments)) {
     if (touch.bytes == 0) continue;
     const std::byte* begin = static_cast<const std::byte*>(*touch.field) + touch.offset;
     std::byte* memory = address(begin, static_cast<std::size_t>(touch.bytes));
-    if (memory == nullptr) violation("use after free: " + name + " runs on memory that is gone");
+    if (memory == nullptr) {
+      if (stopping()) return false;
+      violation("use after free: " + name + " runs on memory that is gone");
+    }
     *touch.field = memory - touch.offset;
   }
+  return true;
 }
 
 // Twins read the host's clock; what they stamp is told on the device's. Written here and not by the twin, since the
@@ -204,7 +209,7 @@ cudaError_t launch_kernel(const void* pointer, const Launch& launch, void** argu
   task.run = [&twin, copy, at_once, count = task.blocks, sms = stream->sms(), device = stream->device(),
               name = function.name] {
     std::vector<std::uint64_t> own = *copy;  // a graph runs it again
-    make_host_pointers(twin, own.data(), name);
+    if (!make_host_pointers(twin, own.data(), name)) return;
     const Stamps stamps(twin, own.data());
     const std::function<bool()> stop = stopping;
     run_blocks(count, at_once, [&](int block) {
