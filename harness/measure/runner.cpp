@@ -218,8 +218,6 @@ CaseResult Runner::run(const CaseSpec& spec) {
     const bool of_all = dynamic_cast<const HangError*>(&error) != nullptr;
     const std::string report = of_all ? error.what() : deadline_.report();
     if (!report.empty()) {
-      result.used.assign(result.samples.size(), false);
-      result.noise.assign(result.samples.size(), "the case ended in a timeout");
       result.status = Status::timeout;
       result.reason = hang_reason(options_.deadline, report);
     } else if (error.kind() == ErrorKind::impossible) {
@@ -228,6 +226,11 @@ CaseResult Runner::run(const CaseSpec& spec) {
     } else {
       throw;
     }
+    // Samples of a case that did not come to its end are kept, and none counts.
+    result.used.assign(result.samples.size(), false);
+    result.noise.assign(
+        result.samples.size(),
+        fmt::format("the case ended in {}", result.status == Status::timeout ? "a timeout" : "an error"));
   }
   result.elapsed = clock_.now() - began_;
   return result;

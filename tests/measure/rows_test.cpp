@@ -287,6 +287,25 @@ TEST(SummaryRow, OfATimeoutHasNoNumbersAndItsSamplesDoNotCount) {
   }
 }
 
+// The last replay of all fails, which is of the pass operation by operation: the samples are there by then.
+TEST(SummaryRow, OfWhatTurnedOutImpossibleInMidRunNoSampleCounts) {
+  Script script = good();
+  int replays = 0;
+  script.on_replay = [&](Arm) { ++replays; };
+  measure_rows(script);
+  script.on_replay = [left = replays](Arm) mutable {
+    if (--left == 0) throw impossible_error("no memory", "2 GiB are free", "use smaller sizes");
+  };
+  const CaseResult result = measure_rows(script);
+  EXPECT_EQ(row_text(summary_of(result), "status"), "unsupported");
+  const std::vector<Row> samples = sample_rows(quoted_pair(), result, context());
+  ASSERT_FALSE(samples.empty());
+  for (const Row& sample : samples) {
+    EXPECT_EQ(row_text(sample, "used"), "0");
+    EXPECT_EQ(row_text(sample, "noise"), "the case ended in an error");
+  }
+}
+
 // What a backend says of its critical rank: of 13 ms, 10 computed and 3 in parts.
 CaseResult explained() {
   CaseResult result = measure_rows(good());
