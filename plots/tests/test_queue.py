@@ -12,6 +12,7 @@ import synthetic_queue
 from overlap_plots.check import check_run
 from overlap_plots.load import load_run
 from overlap_plots.registry import Absent, get_figure
+from overlap_plots.report.verdict import verdict
 
 
 @pytest.fixture
@@ -44,6 +45,19 @@ def test_given_rates_are_a_line_and_no_replay(run: Path, drawn: Any) -> None:
     assert (line.get_linestyle(), line.get_label()) == ("--", "ρ = 1.33")
     assert list(page.sources) == ["model"]
     assert page.captions[1].endswith("Nothing was replayed.")
+
+
+def test_the_verdict_says_whether_a_backlog_grows_or_drains(run: Path) -> None:
+    rows = load_run(run).tables["summary"].frame
+    growth = rows["growth_rate"]
+    rows = rows.assign(fluid_growth_rate=growth, utilization=1 + growth / 3)
+    intervals = rows.assign(growth_rate_low=growth - 0.25, growth_rate_high=growth + 0.25)
+    said = [sentence.text for sentence in verdict({"summary": intervals})]
+    assert any("the backlog grows: it changes by 1 [0.75, 1.25] a second, the fluid line by 1" in text for text in said)
+    assert any("the backlog drains: it changes by −1 [−1.25, −0.75] a second" in text for text in said)
+    unsure = rows.assign(growth_rate_low=growth - 2, growth_rate_high=growth + 3)
+    assert all("neither grows nor drains measurably" in s.text for s in verdict({"summary": unsure}))
+    assert verdict({"summary": unsure})
 
 
 def test_a_run_of_something_else_has_no_backlog(run: Path) -> None:

@@ -70,6 +70,7 @@ def verdict(tables: Mapping[str, pd.DataFrame], rounds_asked: float = math.nan) 
     said += most_slowed(rows)
     said += knees(rows)
     said += most_lost(rows)
+    said += backlogs(rows)
     said += costs(tables.get("fits"))
     return said + loaded(rows)
 
@@ -349,6 +350,30 @@ def most_lost(rows: pd.DataFrame) -> list[Sentence]:
 
 
 # ---- collectives -----------------------------------------------------------------------------------------------------
+
+
+def backlogs(rows: pd.DataFrame) -> list[Sentence]:
+    """Of each load of overlap-queue whether the backlog grows or drains, and how fast beside the fluid line."""
+    if "fluid_growth_rate" not in rows or "utilization" not in rows:
+        return []
+    said = []
+    for row in _records(rows[rows["fluid_growth_rate"].notna()]):
+        if not _known(row, "growth_rate"):
+            continue
+        sure = row["growth_rate_low"] > 0 or row["growth_rate_high"] < 0
+        what = ("grows" if row["growth_rate"] > 0 else "drains") if sure else "neither grows nor drains measurably"
+        rate, low, high, line = (
+            f"{row[name]:.4g}".replace("-", "−")
+            for name in ("growth_rate", "growth_rate_low", "growth_rate_high", "fluid_growth_rate")
+        )
+        text = (
+            f"at a load of {_rounded(row['utilization'], 2)} the backlog {what}: "
+            f"it changes by {rate} [{low}, {high}] a second, the fluid line by {line}"
+        )
+        if _known(row, "drain_time"):
+            text += f"; first empty after {_time(row, 'drain_time')}, the line after {si(row['fluid_drain_time'], 's')}"
+        said.append(_of(row, text))
+    return said
 
 
 def costs(fits: pd.DataFrame | None) -> list[Sentence]:
